@@ -17,23 +17,18 @@ mod figures;
 pub(crate) mod host;
 mod metrics;
 pub(crate) mod page;
+pub(crate) mod serving;
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
 use answer::Surface;
 use config::{Finding, Http};
@@ -41,6 +36,7 @@ use config::{Finding, Http};
 use figures::FRESH;
 use figures::Figures;
 use report::CountedReport;
+use serving::{Listener, Serving};
 
 /// Connections at a time. Of more, the oldest is closed.
 const CONNECTIONS: usize = 32;
@@ -55,10 +51,7 @@ const MOST_FIELDS: usize = 64;
 
 /// An address that is listened on; nobody is answered yet.
 #[derive(Debug)]
-pub struct Listening {
-    listener: TcpListener,
-    runtime: Runtime,
-}
+pub struct Listening(Listener);
 
 impl Listening {
     /// Listens on the address that the configuration `file` names.
@@ -71,21 +64,11 @@ impl Listening {
             line: Some(http.line.0),
             text: format!("cannot listen on http = \"{}\": {error}; {}", http.address, cure(&error)),
         };
-        let listener = TcpListener::bind(http.address).map_err(finding)?;
-        listener.set_nonblocking(true).map_err(finding)?;
-        // One thread waits for reports; more would only wait for the same one.
-        let runtime = Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(1)
-            .thread_name("http-figures")
-            .build()
-            .map_err(finding)?;
-        Ok(Self { listener, runtime })
+        Listener::bind(http.address, "http-figures").map(Self).map_err(finding)
     }
 }
 
-/// What to do if an address cannot be listened on.
+/// Cure for an address that cannot be listened on.
 pub(crate) fn cure(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -102,9 +85,8 @@ pub(crate) fn cure(error: &io::Error) -> &'static str {
 /// The HTTP surface of a running gateway. It goes when this is dropped.
 #[derive(Debug)]
 pub struct HttpServer {
-    /// Dropped, it ends the thread.
-    stop: Option<oneshot::Sender<Infallible>>,
-    thread: Option<JoinHandle<()>>,
+    /// Held, not used: it goes with this.
+    _serving: Serving,
 }
 
 impl HttpServer {
@@ -117,50 +99,10 @@ impl HttpServer {
         listening: Listening,
         ask: impl FnMut() -> Option<CountedReport> + Send + 'static,
     ) -> io::Result<Self> {
-        let Listening { listener, runtime } = listening;
         let surface = Arc::new(Surface::new(Figures::new(ask)));
-        let (stop, stopped) = oneshot::channel::<Infallible>();
-        let serve = move || {
-            runtime.block_on(async {
-                // The listener can be used: it is one that listens, and this is inside of the runtime.
-                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                    tokio::spawn(accept(listener, surface));
-                    let _ = stopped.await;
-                }
-            });
-            // Nobody is waited for: neither clients nor a report.
-            runtime.shutdown_background();
-        };
-        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(serve)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn accept(listener: tokio::net::TcpListener, surface: Arc<Surface>) {
-    let mut connections = VecDeque::<AbortHandle>::with_capacity(CONNECTIONS);
-    loop {
-        match listener.accept().await {
-            Ok((client, _)) => {
-                connections.retain(|connection| !connection.is_finished());
-                if connections.len() == CONNECTIONS
-                    && let Some(oldest) = connections.pop_front()
-                {
-                    oldest.abort();
-                }
-                connections.push_back(tokio::spawn(serve(client, Arc::clone(&surface))).abort_handle());
-            }
-            // Out of file descriptors, say: that passes, and must not become a busy loop.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
+        let serve = move |client| serve(client, Arc::clone(&surface));
+        let serving = listening.0.start("http", CONNECTIONS, serve)?;
+        Ok(Self { _serving: serving })
     }
 }
 

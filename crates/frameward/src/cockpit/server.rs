@@ -8,14 +8,12 @@
 //! A connection takes requests one after the other, ends when it is silent for [`IDLE`], and at last after [`LIFE`]. Of too many the oldest is
 //! closed, so that idle ones crowd nobody out. That is before anybody has shown a token: who reaches the address and floods it keeps viewers out. Heads are bounded, and bodies are not read.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -26,9 +24,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -36,6 +31,7 @@ use super::surface::{Access, Surface};
 use super::tokens::Tokens;
 use crate::http::cure;
 use crate::http::host::Hosts;
+use crate::http::serving::{Listener, Serving};
 
 /// Connections at a time. Of more, the oldest is closed.
 const CONNECTIONS: usize = 64;
@@ -68,8 +64,7 @@ pub struct Settings {
 /// An address that is listened on; nobody is answered yet.
 #[derive(Debug)]
 pub struct Listening {
-    listener: TcpListener,
-    runtime: Runtime,
+    listener: Listener,
     door: Door,
 }
 
@@ -83,9 +78,8 @@ struct Door {
 /// A running server. It goes when this is dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// Dropped, it ends the thread.
-    stop: Option<oneshot::Sender<Infallible>>,
-    thread: Option<JoinHandle<()>>,
+    /// Held, not used: it goes with this.
+    _serving: Serving,
 }
 
 impl Settings {
@@ -123,17 +117,8 @@ impl Listening {
         let access = Access { hosts: Hosts::new(settings.hosts.iter().cloned()), tokens };
         let failed =
             |error: io::Error| format!("cannot listen on {}: {error}; {}", settings.address, cure(&error));
-        let listener = TcpListener::bind(settings.address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        // One thread looks at audit logs; more would only wait for the same look.
-        let runtime = Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(1)
-            .thread_name("cockpit-audit")
-            .build()
-            .map_err(failed)?;
-        Ok(Self { listener, runtime, door: Door { tls, access } })
+        let listener = Listener::bind(settings.address, "cockpit-audit").map_err(failed)?;
+        Ok(Self { listener, door: Door { tls, access } })
     }
 
     /// The address at which clients find it.
@@ -141,7 +126,7 @@ impl Listening {
     /// # Errors
     /// The system's.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.listener.address()
     }
 }
 
@@ -151,50 +136,11 @@ impl Server {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(listening: Listening, surface: Arc<Surface>) -> io::Result<Self> {
-        let Listening { listener, runtime, door } = listening;
-        let (stop, stopped) = oneshot::channel::<Infallible>();
-        let serve = move || {
-            runtime.block_on(async {
-                // The listener can be used: it is one that listens, and this is inside of the runtime.
-                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                    tokio::spawn(accept(listener, Arc::new(door), surface));
-                    let _ = stopped.await;
-                }
-            });
-            // Nobody is waited for: neither clients nor audit logs.
-            runtime.shutdown_background();
-        };
-        let thread = std::thread::Builder::new().name("cockpit-http".to_owned()).spawn(serve)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn accept(listener: tokio::net::TcpListener, door: Arc<Door>, surface: Arc<Surface>) {
-    let mut connections = VecDeque::<AbortHandle>::with_capacity(CONNECTIONS);
-    loop {
-        match listener.accept().await {
-            Ok((client, _)) => {
-                connections.retain(|connection| !connection.is_finished());
-                if connections.len() == CONNECTIONS
-                    && let Some(oldest) = connections.pop_front()
-                {
-                    oldest.abort();
-                }
-                let connection = tokio::spawn(connection(client, Arc::clone(&door), Arc::clone(&surface)));
-                connections.push_back(connection.abort_handle());
-            }
-            // Out of file descriptors, say: that passes, and must not become a busy loop.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
+        let Listening { listener, door } = listening;
+        let door = Arc::new(door);
+        let serve = move |client| connection(client, Arc::clone(&door), Arc::clone(&surface));
+        let serving = listener.start("cockpit-http", CONNECTIONS, serve)?;
+        Ok(Self { _serving: serving })
     }
 }
 

@@ -1,5 +1,5 @@
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ fn serve_with(mut ask: impl FnMut() -> Option<GatewayReport> + Send + 'static) -
 
 fn serve_counted(ask: impl FnMut() -> Option<CountedReport> + Send + 'static) -> (HttpServer, SocketAddr) {
     let listening = Listening::start(Path::new("gw.toml"), LOOPBACK).unwrap();
-    let address = listening.listener.local_addr().unwrap();
+    let address = listening.0.address().unwrap();
     (HttpServer::start(listening, ask).unwrap(), address)
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ fn exchange(address: SocketAddr, request: &str) -> String {
     client.set_read_timeout(Some(DEADLINE)).unwrap();
     client.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
-    // Who sent more than was read may find the connection reset behind the answer.
+    // A client that sent more than was read may find the connection reset behind the answer.
     let _ = client.read_to_string(&mut answer);
     answer
 }
@@ -194,7 +194,7 @@ fn only_who_has_a_token_is_answered() {
     );
 }
 
-/// Whoever asks names a gateway, and the address comes from the inventory alone.
+/// A request names a gateway, and the address comes from the inventory alone.
 #[test]
 fn a_gateways_own_status_comes_through_the_controller() {
     let gateways = [
@@ -225,7 +225,7 @@ fn a_gateways_own_status_comes_through_the_controller() {
     }
 }
 
-/// Those who connect and say nothing crowd nobody out, and do not stay.
+/// Silent clients crowd nobody out, and do not stay.
 #[test]
 fn idle_connections_crowd_nobody_out() {
     let (_server, address, surface) = serve(&loopback(), layout(&[("press", None)]));
@@ -238,7 +238,7 @@ fn idle_connections_crowd_nobody_out() {
     assert!(
         matches!(closed, Ok(0)) || closed.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
     );
-    // One that does nothing is closed after a while, also if there is room.
+    // An idle connection is closed after a while, also if there is room.
     let last = idle.last_mut().unwrap();
     last.set_read_timeout(Some(DEADLINE)).unwrap();
     let since = Instant::now();

@@ -1,0 +1,109 @@
+//! A server's listener, runtime and thread, for a gateway's HTTP and a fleet's cockpit: connections are bounded, so that nobody holds it up.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+/// An address that is listened on; nobody is answered yet.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: TcpListener,
+    runtime: Runtime,
+}
+
+impl Listener {
+    /// Listens on `address`. `blocking` is the name of the one thread for answers that take their time: more would only wait for the same one.
+    pub(crate) fn bind(address: SocketAddr, blocking: &str) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(1)
+            .thread_name(blocking)
+            .build()?;
+        Ok(Self { listener, runtime })
+    }
+
+    /// The address at which clients find it.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves each client by `serve`, in a thread of this name. Of more than `connections` at a time the oldest is closed.
+    pub(crate) fn start<Connection>(
+        self,
+        name: &str,
+        connections: usize,
+        serve: impl Fn(TcpStream) -> Connection + Send + 'static,
+    ) -> io::Result<Serving>
+    where
+        Connection: Future<Output = ()> + Send + 'static,
+    {
+        let Self { listener, runtime } = self;
+        let (stop, stopped) = oneshot::channel::<Infallible>();
+        let run = move || {
+            runtime.block_on(async {
+                // The listener can be used: it is one that listens, and this is inside of the runtime.
+                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                    tokio::spawn(accept(listener, connections, serve));
+                    let _ = stopped.await;
+                }
+            });
+            // Nobody is waited for: neither clients nor their answers.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        Ok(Serving { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+/// A running server. It goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    /// Dropped, it ends the thread.
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept<Connection>(
+    listener: tokio::net::TcpListener,
+    most: usize,
+    serve: impl Fn(TcpStream) -> Connection,
+) where
+    Connection: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = VecDeque::<AbortHandle>::with_capacity(most);
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => {
+                connections.retain(|connection| !connection.is_finished());
+                if connections.len() == most
+                    && let Some(oldest) = connections.pop_front()
+                {
+                    oldest.abort();
+                }
+                connections.push_back(tokio::spawn(serve(client)).abort_handle());
+            }
+            // Out of file descriptors, say: that passes, and must not become a busy loop.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
