@@ -49,7 +49,7 @@ impl SilentProxy {
         self.port
     }
 
-    /// How many connections were opened.
+    /// Number of connections opened so far.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::SeqCst)
     }

@@ -15,10 +15,10 @@ pub(crate) const CAK_256: &str = "000102030405060708090a0b0c0d0e0f10111213141516
 pub(crate) const CKN: &str = "31323334";
 /// A PN so high that it asks for another key.
 const NEARLY_EXHAUSTED: u32 = 0xc000_0000 + 20;
-/// Where the configuration and the process identifier of wpa_supplicant stand, in the station's shell.
+/// Folder of wpa_supplicant's configuration and process identifier, in the station's shell.
 const SUPPLICANT: &str = "$HOME/supplicant";
 
-/// Where `scripts/setup.sh kernels` unpacks what Debian 12 and 13 do not have.
+/// Folder in which `scripts/setup.sh kernels` unpacks programs that Debian 12 and 13 do not have.
 const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/wpa_supplicant-2.11/root/usr");
 
 /// A version of wpa_supplicant.

@@ -689,7 +689,7 @@ fn a_flood_of_made_up_packets_costs_neither_way_its_frames() {
         packet[43..47].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_be_bytes());
         packet[40..42].fill(0);
     };
-    // What the programs dropped, and what came to user space.
+    // Packets that the programs dropped, and packets that came to user space.
     let strangers = |world: &World| {
         let site = world.sites[1].report().unwrap().sites.remove(0);
         [counter(&site.path, "InPktsFlood"), counter(&site.tunnel, "InPktsUnknownIdentifier")]

@@ -241,13 +241,13 @@ pub fn cell_difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(Str
     }
 }
 
-/// Whether relations that stay go on in their sessions. Under other master keys they do so until others are agreed on, if there is a
+/// True if relations that stay go on in their sessions. Under other master keys they do so until others are agreed on, if there is a
 /// common one.
 pub fn keeps_sessions(before: &Cell, now: &Cell) -> bool {
     (before.protection, before.ethertype) == (now.protection, now.ethertype)
 }
 
-/// Whether the configurations have a master key in common: a gateway that has one agrees on keys with one that has the other.
+/// True if the configurations have a master key in common: a gateway that has one agrees on keys with one that has the other.
 pub fn has_common_master_key(before: &Cell, now: &Cell) -> bool {
     now.master_keys().iter().any(|key| before.master_keys().iter().any(|known| known == key))
 }

@@ -125,7 +125,7 @@ impl CellControl {
         ))
     }
 
-    /// Whether sessions of the cell before go on in it. Also under other master keys: the handshakes then make others.
+    /// True if sessions of the cell before go on in it. Also under other master keys: the handshakes then make others.
     fn keeps_sessions_of(&self, before: &Self) -> bool {
         let keys = |settings: &CellSettings| (settings.settings.protection, settings.settings.ethertype);
         keys(&self.settings) == keys(&before.settings)

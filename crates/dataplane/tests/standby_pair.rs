@@ -335,7 +335,7 @@ impl Cyclic {
         [&other[..], &own, &ETHER_TYPE, &number.to_be_bytes(), &[0; 52]].concat()
     }
 
-    /// So many milliseconds. The switch learns by what a box shows.
+    /// Runs for this time, in milliseconds. The switch learns by what a box shows.
     fn run(&mut self, pair: &mut Pair, milliseconds: u64) {
         for _ in 0..milliseconds {
             let [there, back] = [0, 1].map(|from| self.frame(from, self.next));

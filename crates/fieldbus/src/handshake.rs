@@ -147,7 +147,7 @@ pub struct Handshake {
     wanted: bool,
     /// The peer has both keys as well: nothing better is agreed on until an end's keys change.
     settled: bool,
-    /// When sessions of a removed master key end.
+    /// End of a removed master key's sessions.
     removed_until: Option<Instant>,
     sessions: u32,
     /// The last confirmed one before the newest: its keys may still be in use.

@@ -387,7 +387,7 @@ fn requests_share_a_connection_and_a_watch_has_its_own() {
         directory.get("/a").unwrap();
     }
     assert_eq!(way.opened(), 2);
-    // One that is dead, as of a router that has forgotten it, costs a moment: what is read may be asked twice.
+    // A dead connection, as of a router that has forgotten it, costs a moment: reads may be asked twice.
     way.forget_connections();
     let since = Instant::now();
     assert_eq!(directory.get("/a").unwrap().unwrap().revision, revision);

@@ -87,14 +87,14 @@ struct Told {
     refusals: Vec<Discriminant<Refusal>>,
     /// The version that was tried last: it is in use, or was refused.
     unusable: Option<u64>,
-    /// What the last heartbeat said, and when the next one is due.
+    /// Words of the last heartbeat, and the time of the next one.
     said: Option<(Said, Instant)>,
     /// Heartbeats with news, and since when they are counted.
     news: Option<(Instant, u32)>,
     /// Verdicts on the gateway's parts, and when they were looked at.
     parts: Option<Parts>,
     looked: Option<Instant>,
-    /// When a heartbeat that was not taken is tried again, and the pause before that.
+    /// Time of the next try of a heartbeat that was not taken, and the pause before that.
     beat_again: Option<(Instant, Duration)>,
     /// The gateway has not taken a version that is on no trial.
     is_unloaded: bool,
@@ -105,7 +105,7 @@ struct Told {
 }
 
 impl Told {
-    /// Whether a heartbeat that says this goes now; if so, whether that is news.
+    /// None if no heartbeat with these words goes now; otherwise true if they are news.
     fn goes_now(&self, said: &Said, now: Instant) -> Option<bool> {
         let Some((before, due)) = &self.said else { return Some(true) };
         let is_news = before != said;

@@ -18,7 +18,7 @@ use crate::cockpit::Surface;
 use crate::terminal;
 use state::State;
 
-/// Why there is nothing to see.
+/// Reason for which there is nothing to see.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
     /// A pipe or a file.
@@ -29,7 +29,7 @@ pub enum TopError {
     Terminal(#[from] io::Error),
 }
 
-/// Whether there is a terminal to draw on.
+/// Checks that there is a terminal to draw on.
 ///
 /// # Errors
 /// [`TopError::NoTerminal`].

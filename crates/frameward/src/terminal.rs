@@ -108,7 +108,7 @@ pub(crate) fn show<V>(
     let mut until_its_end = || {
         while !stop.load(Ordering::Relaxed) {
             terminal.draw(|frame| draw(view, frame, colour))?;
-            // Whatever event comes, also a new size, the screen is drawn anew.
+            // The screen is drawn anew for any event, also for a new size.
             if !wait_for_keys()? {
                 break;
             }

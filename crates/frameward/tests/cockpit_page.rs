@@ -25,7 +25,7 @@ use testkit::TestDirectory;
 const FLEET: PublicKey = PublicKey([7; 32]);
 /// An address of the namespace that is no loopback one: of a gateway with a status.
 const BOX: &str = "10.44.0.1";
-/// What would run if the page took it for markup.
+/// A name that would run if the page took it for markup.
 const HOSTILE: &str = "<img src=x onerror=document.title='taken'>";
 
 fn now() -> u64 {
@@ -40,7 +40,7 @@ struct Plants {
 }
 
 impl Plants {
-    /// So many gateways in so many plants, all of them well. Each gateway has a link with the next one, and the first one of each plant a tunnel
+    /// A fleet of these numbers of gateways and plants, all of them well. Each gateway has a link with the next one, and the first one of each plant a tunnel
     /// to the first plant.
     fn new(gateways: usize, plants: usize) -> Self {
         let mut fleet = Self { layout: Layout::default(), standings: BTreeMap::new(), now: now() };
@@ -132,7 +132,7 @@ impl Plants {
             heartbeat.parts = level("to-21", PartLevel::Attention, "forged headers");
         });
         self.standings.remove("box-0500");
-        // What only an inventory or a directory that somebody tampered with would have.
+        // Names that only an inventory or a directory under tampering would have.
         let hostile = Placed { plant: Some(HOSTILE.to_owned()), http: None };
         self.layout.gateways.insert(HOSTILE.to_owned(), hostile);
         self.layout.gateways.get_mut("box-0001").unwrap().http = format!("{BOX}:9464").parse().ok();
@@ -148,7 +148,7 @@ impl Plants {
 struct Cockpit {
     browser: Browser,
     surface: Arc<Surface>,
-    /// Whoever shows something has it.
+    /// Held by the one test that shows something.
     showing: Arc<Mutex<()>>,
     server: Option<Server>,
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! What an inventory says of the whole fleet: plants with their gateways, and what connects those. No key is read for it.
+//! View of the whole fleet in an inventory: plants with their gateways, and connections of those. No key is read for it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,16 +13,16 @@ use crate::tree::Node;
 pub struct Layout {
     /// Gateways by their names.
     pub gateways: BTreeMap<String, Placed>,
-    /// What they share, by its name.
+    /// Connections of the gateways, by name.
     pub connections: Vec<Connection>,
 }
 
-/// Where a gateway stands.
+/// Place of a gateway.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Placed {
     /// Its plant, if the inventory says so.
     pub plant: Option<String>,
-    /// Where it serves status and metrics, as its configuration will have it.
+    /// Address of its status and metrics, as its configuration will have it.
     pub http: Option<SocketAddr>,
 }
 
@@ -49,7 +49,7 @@ impl Inventory {
 }
 
 impl Placed {
-    /// Where other machines reach its status, if they do.
+    /// Address at which other machines reach its status, if they do.
     pub fn page(&self) -> Option<SocketAddr> {
         self.http.filter(|http| !http.ip().is_loopback() && !http.ip().is_unspecified())
     }

@@ -192,7 +192,7 @@ impl Inventory {
 }
 
 impl Inventory {
-    /// Why gateways cannot have a new key and the old one of this file for a time, in words; `gone` is none of them any more.
+    /// Reason, in words, for which gateways cannot have a new key and the old one of this file for a time; `gone` is none of them any more.
     pub fn hindrance(
         &self,
         file: &str,

@@ -65,7 +65,7 @@ impl Participants {
         }
     }
 
-    /// What they share, without them.
+    /// Shared state, without the participants.
     pub(crate) fn shared(&self) -> Self {
         let Self { in_order: _, principal, better, ref membership, last_id } = *self;
         Self { in_order: Vec::new(), principal, better, membership: membership.clone(), last_id }

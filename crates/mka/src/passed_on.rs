@@ -29,13 +29,13 @@ use crate::station::{PassedStation, Station};
 /// Form of [`PassedKay`]. Another form of what is in it is another number here: the test `the_form_is_that_of_its_number` knows both.
 pub const PASSED_KAY_FORM: u32 = 1;
 
-/// What a KaY passes on.
+/// State of a KaY for the next program.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PassedKay {
     station: PassedStation,
     /// Participants in their order.
     in_order: Vec<PassedParticipant>,
-    /// What they share.
+    /// Shared state of the participants.
     participants: Participants,
     cp: Cp,
     key_server: KeyServer,
@@ -69,7 +69,7 @@ impl fmt::Display for PassedKayError {
 impl core::error::Error for PassedKayError {}
 
 impl PassedKay {
-    /// Whether these are its CAKs, in its order.
+    /// Checks that these are its CAKs, in its order.
     ///
     /// # Errors
     /// [`PassedKayError::Caks`].
@@ -81,7 +81,7 @@ impl PassedKay {
 }
 
 impl Kay {
-    /// What the next program goes on with. None while the SecY has a request to carry out, or an event waits: that takes milliseconds.
+    /// State for the next program. None while the SecY has a request to carry out, or an event waits: that takes milliseconds.
     pub fn pass_on(&self) -> Option<PassedKay> {
         // No field is left out by accident: a new one has to be named here.
         let Self { station, participants, cp, key_server, foreign, listeners, alone, whole } = self;

@@ -29,7 +29,7 @@ pub(crate) struct Station {
     names: Names,
 }
 
-/// What a station passes on to the next program.
+/// State of a station for the next program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PassedStation {
     settings: Settings,

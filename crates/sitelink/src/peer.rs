@@ -74,7 +74,7 @@ pub(super) struct Following {
     task: AbortHandle,
     /// Has it looked up at once.
     at_once: Arc<Notify>,
-    /// Where the channel was when it was looked up.
+    /// Address of the channel at the last look-up.
     channel_at: Option<SocketAddr>,
 }
 

@@ -137,7 +137,7 @@ INLINE int write_outer(struct xdp_md *ctx, const struct path *path, u32 octets) 
     return 0;
 }
 
-// Whether user space does anything with a frame of the LAN but count it.
+// True if user space does anything with a frame of the LAN but count it.
 INLINE int may_be_carried(const struct settings *site, u32 ethertype) {
     return ethertype == MACSEC || ethertype == EAPOL || ethertype == CUSTOMER_VLAN || ethertype == SERVICE_VLAN || ethertype == BEAT
            || ethertype == site->cyclic;

@@ -23,7 +23,7 @@ enum stranger { UNKNOWN_IDENTIFIER, LONG_HEADER, SHORT_HEADER, UNKNOWN_ADDRESS, 
 struct address {
     u64 word[2];
 };
-// When the time that was given away is over. Each has a cache line, for all CPUs write it.
+// End of the time that was given away. Each has a cache line, for all CPUs write it.
 struct part {
     u64 due, zero[7];
 };
@@ -44,7 +44,7 @@ INLINE struct address address_at(const u8 *data, u32 outer, u32 four, u32 six) {
     return (struct address){{0, (u64)U32(data + four) << 32 | 0xffff0000ull}};
 }
 
-// Whether there is time left for a stranger's packet. If it is dropped, it is counted.
+// True if there is time left for a stranger's packet. If it is dropped, it is counted.
 INLINE int has_part(u32 kind) {
     u32 zero = 0, place = kind;
     const volatile struct turns *worker = map_lookup(&turns, &zero);
@@ -65,7 +65,7 @@ INLINE int has_part(u32 kind) {
     return 1;
 }
 
-// Whether a stranger's packet from the network goes to user space.
+// True if a stranger's packet from the network goes to user space.
 GLOBAL int admits(struct xdp_md *ctx, u32 outer, u32 kind) {
     BOUND(outer, 63);
     u8 *data = start_of(ctx);

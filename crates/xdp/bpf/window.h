@@ -31,7 +31,7 @@ struct bucket {
 struct held {
     u64 seq, place;
 };
-// Whose packets on a lane are: the program's, or user space's, and the program only knows them.
+// Owner of the packets on a lane: the program, or user space, and the program only knows them.
 enum lane { CLOSED, TAKEN, WATCHED };
 // The window of a lane, as in window.rs. open: an `enum lane`. used: when its first packet came. unknown: one more than the number of a flow that is not known.
 struct receive_lane {

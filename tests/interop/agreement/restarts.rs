@@ -27,7 +27,7 @@ const USUAL_RESTARTS: u64 = 2;
 /// As long as three stations may take to find together: those of the standard count seconds, and take up to four hellos and
 /// two life times.
 const FOUND: Duration = Duration::from_secs(60);
-/// Who is away for longer has been missed: a life time, and a hello time that the others take to say so.
+/// A station that is away for longer has been missed: a life time, and a hello time that the others take to say so.
 const MISSED: Duration = Duration::from_secs(8);
 /// Pauses in milliseconds: within a hello time of 2 s, between two of them, around the 3 s of an old key, and around the 6 s of a life
 /// time.
@@ -48,9 +48,9 @@ enum Station {
 #[derive(Clone, Copy, Debug)]
 struct Restart {
     who: Station,
-    /// How long the group has had its key.
+    /// Age of the group's key.
     after: u64,
-    /// How long the station is away. Both in milliseconds.
+    /// Absence of the station. Both in milliseconds.
     away: u64,
 }
 

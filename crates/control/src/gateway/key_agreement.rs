@@ -14,7 +14,7 @@ use crate::link::Keys;
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::WorkerSlot;
 
-/// Why a link does not go on with what was passed on.
+/// Reason for which a link does not go on with the state passed on.
 #[derive(Debug, thiserror::Error)]
 pub enum NotGoneOn {
     /// There is no thread, or there are no random values.

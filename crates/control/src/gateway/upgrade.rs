@@ -96,7 +96,7 @@ impl Gateway {
         }
     }
 
-    /// Whether no KaY waits for its SecY or its SecY for it. If one does, that is over in milliseconds.
+    /// True if no KaY waits for its SecY or its SecY for it. A wait is over in milliseconds.
     pub fn are_keys_settled(&self) -> bool {
         self.links.iter().all(|link| match link.keys() {
             Keys::Agreed(agreement) => agreement.is_settled(),
@@ -104,7 +104,7 @@ impl Gateway {
         })
     }
 
-    /// What a link's key agreement would pass on now, for the next program to judge. None if that is no such link, or something is under
+    /// State of a link's key agreement for the next program to judge; none if that is no such link, or something is under
     /// way.
     pub fn agreement_to_be_judged(&self, name: &str) -> Option<Box<PassedAgreement>> {
         let Keys::Agreed(agreement) = self.links[self.number(name)?].keys() else { return None };
@@ -132,7 +132,7 @@ impl Gateway {
     fn halt(&mut self, number: usize) -> Result<HaltedLink, WorkerUnresponsive> {
         let (name, at) = (self.links[number].name().to_owned(), self.links[number].at());
         let job = HaltLink { slot: at.slot, of: self.links[number].identity(), link: None };
-        // What the worker reports meanwhile is handled when its links are back: until then a change would find no link.
+        // Reports of the worker that come meanwhile are handled when its links are back: until then a change would find no link.
         let link = self.workers.run(at.worker, Box::new(job))?.link.ok_or(WorkerUnresponsive)?;
         let keys = self.links[number].halted_keys(&link);
         let halted = HaltedLink { name, keys: keys.unwrap_or(HaltedKeys::Agreed(None)), link, at };

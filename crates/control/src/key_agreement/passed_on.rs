@@ -11,7 +11,7 @@ use super::{Agreement, KeyAgreement, names};
 use crate::sa_table::{PassedSas, SaTable};
 use dataplane::link::Link;
 
-/// What a link's key agreement passes on. No secret is in it.
+/// State of a link's key agreement for the next program. No secret is in it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PassedAgreement {
     kay: PassedKay,
@@ -25,7 +25,7 @@ impl PassedAgreement {
     /// ([`mka::PASSED_KAY_FORM`]).
     pub const FORM: u32 = 1;
 
-    /// Whether these are its CAKs, the preferred one first.
+    /// Checks that these are its CAKs, the preferred one first.
     ///
     /// # Errors
     /// In words.
@@ -35,12 +35,12 @@ impl PassedAgreement {
 }
 
 impl Agreement {
-    /// Whether nothing is under way between KaY and SecY.
+    /// True if nothing is under way between KaY and SecY.
     pub(crate) fn is_settled(&self) -> bool {
         self.pass_on_to_be_judged().is_some()
     }
 
-    /// What is passed on, as far as a program can be judged by it: without PNs, windows and frames that wait.
+    /// State for the next program, as far as a program can be judged by it: without PNs, windows and frames that wait.
     pub(crate) fn pass_on_to_be_judged(&self) -> Option<PassedAgreement> {
         Some(PassedAgreement {
             kay: self.kay.pass_on()?,
@@ -49,7 +49,7 @@ impl Agreement {
         })
     }
 
-    /// What the next program goes on with. `secy` is that of its link, which has left its worker. Nothing is lost if it is not used.
+    /// State for the next program. `secy` is that of its link, which has left its worker. Nothing is lost if it is not used.
     /// None while something is under way.
     pub(crate) fn pass_on(&mut self, secy: &SecY) -> Option<PassedAgreement> {
         if self.record.is_some() {

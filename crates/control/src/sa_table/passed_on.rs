@@ -70,7 +70,7 @@ impl SaTable {
         })
     }
 
-    /// Whether the SecY has these SCs and SAs and no others.
+    /// True if the SecY has these SCs and SAs and no others.
     fn is_of(&self, secy: &SecY) -> bool {
         let enabled = self.enabled.and_then(|ki| self.find(ki)).map(|of| of.sak.an);
         let transmit = |an| secy.transmit_sas().any(|sa| sa.an() == an);
@@ -126,7 +126,7 @@ impl SaTable {
             SaChange::InstallReceiveSc(Box::new(Some(sc)))
         };
         let mut list: Vec<SaChange> = scs.iter().map(prepare_sc).collect();
-        // Whether a key antedates depends on the place of its SC.
+        // An antedating key is told by the place of its SC.
         self.scs = scs;
         for passed in saks {
             let sak = self.go_on_with_sak(passed, kay, &mut list)?;

@@ -36,7 +36,7 @@ pub struct Turns {
 const MEASURED: u32 = 1024;
 /// Limits of a cost. A worker that stood still for seconds is to hear strangers still, among whom a peer may be that calls.
 const COSTS: [u64; 2] = [1, 100_000];
-/// Where the cost is.
+/// Offset of the cost.
 const COST: usize = 4;
 
 /// Where a turn looks.

@@ -152,7 +152,7 @@ fn all_answered(status: &ManagerStatus) -> bool {
         .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
 }
 
-/// Whether enough probes were answered on each path that is up, and by each peer without paths that answers some.
+/// True if enough probes were answered on each path that is up, and by each peer without paths that answers some.
 fn are_measured(status: &ManagerStatus) -> bool {
     let enough = |its: RoundTrips| its.count >= PROBES;
     let paths = status.peers.iter().flat_map(|peer| &peer.paths);

@@ -15,7 +15,7 @@
 //! | both keys, in the same order | the preferred one |
 //! | both keys, in different orders | the one that the end of the lower address prefers |
 //!
-//! Whoever cannot make MACs cannot change what a HELLO says about keys. So nobody can push two ends back to an old key by
+//! Nobody without the keys for MACs can change the words of a HELLO about keys. So nobody can push two ends back to an old key by
 //! holding HELLOs under the new one back.
 
 use alloc::sync::Arc;

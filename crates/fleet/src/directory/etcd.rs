@@ -101,7 +101,7 @@ struct Kept {
     connection: Connection,
     /// To which of the addresses.
     at: usize,
-    /// When it answered last.
+    /// Time of its last answer.
     answered: Instant,
 }
 
@@ -287,7 +287,7 @@ impl Etcd {
 
 const RANGE: &str = "/v3/kv/range";
 
-/// When a new watch counts as heard. Agents that begin at once would also look at once, again and again: the first look of each comes within
+/// Time at which a new watch counts as heard. Agents that begin at once would also look at once, again and again: the first look of each comes within
 /// [`SILENCE`], and each further one that much later.
 fn heard_at_first() -> Instant {
     let (now, mut octets) = (Instant::now(), [0; 2]);

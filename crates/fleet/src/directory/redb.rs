@@ -167,7 +167,7 @@ impl View {
         Ok(listing)
     }
 
-    /// What changed behind a revision, of what `look` finds.
+    /// Changes behind a revision, among all that `look` finds.
     fn changes(
         &self,
         look: impl FnOnce(&Self) -> Result<Listing, Failed>,

@@ -95,13 +95,13 @@ impl Parts {
         Self { told: parts, left_out }
     }
 
-    /// Whatever they are, for tests.
+    /// Any parts, unchecked, for tests.
     #[cfg(test)]
     pub(super) const fn unchecked(told: Vec<Part>) -> Self {
         Self { told, left_out: 0 }
     }
 
-    /// Those that are told, the worst first.
+    /// Parts that are told, the worst first.
     pub fn told(&self) -> &[Part] {
         &self.told
     }

@@ -169,7 +169,7 @@ fn the_worst_parts_are_told_and_the_others_counted() {
             ],
             0,
         ),
-        // What breaks a rule reaches neither a terminal nor a page.
+        // Words that break a rule reach neither a terminal nor a page.
         (
             vec![
                 part(Link, "A b", Alarm, "cut"),
@@ -207,7 +207,7 @@ fn the_worst_parts_are_told_and_the_others_counted() {
     assert_eq!(Heartbeat::parse(&octets), Ok(longest));
 }
 
-/// Whoever signs them: the order, the number and the words of parts are those that [`Parts::new`] makes.
+/// The signature does not matter: the order, the number and the words of parts are those that [`Parts::new`] makes.
 #[test]
 fn parts_that_break_a_rule_are_malformed() {
     use PartKind::Link;
@@ -247,7 +247,7 @@ fn any_part() -> impl Strategy<Value = Part> {
 }
 
 proptest! {
-    /// Whatever parts a gateway has, its heartbeat is believed, says the worst of them, and leaves none out uncounted.
+    /// A heartbeat with any parts is believed, says the worst of them, and leaves none out uncounted.
     #[test]
     fn whatever_parts_there_are_the_heartbeat_is_believed(all in proptest::collection::vec(any_part(), 0..90)) {
         let count = all.len() as u64;

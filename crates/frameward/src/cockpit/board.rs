@@ -1,4 +1,4 @@
-//! What the API shows: the newest [`Overview`], its revision, and which gateways and connections changed in which one.
+//! State for the API: the newest [`Overview`], its revision, and the revision of each gateway's and connection's last change.
 //!
 //! A revision is one more with each change. The first one is made of the clock, so a browser that knows one of a controller before gets all
 //! anew.
@@ -23,9 +23,9 @@ pub(super) const NOT_LOOKED: (&str, &str) = (
 /// The controller's standing with the directory.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct DirectoryView {
-    /// When it answered last, in seconds since 1970.
+    /// Time of its last answer, in seconds since 1970.
     pub answered: Option<u64>,
-    /// Why it does not answer.
+    /// Reason for which it does not answer.
     pub away: Option<String>,
 }
 
@@ -43,7 +43,7 @@ struct Answer<'a> {
 /// The fleet, for who is in the same process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// What the caller knows.
+    /// The caller knows the newest revision.
     Same,
     /// Nothing yet, and why, if that is known.
     Waiting(Option<String>),
@@ -53,7 +53,7 @@ pub enum Seen {
         revision: u64,
         /// The fleet.
         overview: Box<Overview>,
-        /// How it stands with the directory.
+        /// State of the directory.
         directory: DirectoryView,
         /// A line each, with cause and cure.
         problems: Vec<String>,
@@ -64,7 +64,7 @@ pub enum Seen {
 #[derive(Debug, Default)]
 pub(super) struct Board {
     shown: Option<Shown>,
-    /// When it was looked at last, also where nothing had changed.
+    /// Time of the last look, also of one that found nothing new.
     at: Option<Instant>,
     /// The reason why nothing is shown yet.
     why: Option<String>,
@@ -94,7 +94,7 @@ impl Board {
         let was_frozen = self.is_frozen();
         self.at = Some(Instant::now());
         match &mut self.shown {
-            // Who was told that nobody looks knows the revision before.
+            // A client that was told that nobody looks knows the revision before.
             Some(shown) if was_frozen => {
                 *shown = Shown::new(shown.revision + 1, overview, directory, problems);
             }
@@ -111,7 +111,7 @@ impl Board {
         self.why = Some(why);
     }
 
-    /// Whether nobody has looked at the fleet for long: a disk that does not answer, say.
+    /// True if nobody has looked at the fleet for long: a disk that does not answer, say.
     pub(super) fn is_frozen(&self) -> bool {
         self.at.is_some_and(|at| at.elapsed() > FROZEN)
     }
@@ -121,7 +121,7 @@ impl Board {
         self.why.as_deref()
     }
 
-    /// What is shown, to who knows this revision.
+    /// The overview, for a caller with this revision.
     pub(super) fn seen(&self, known: Option<u64>) -> Seen {
         match &self.shown {
             None => Seen::Waiting(self.why.clone()),
@@ -158,7 +158,7 @@ impl Board {
         self.at = self.at.and_then(|at| at.checked_sub(by));
     }
 
-    /// What was in the last day.
+    /// The last day, in JSON.
     pub(super) fn history(&self) -> Bytes {
         document(&self.history)
     }

@@ -41,7 +41,7 @@ impl Files {
         self.looked = Some(Instant::now());
         let Sources { identities, inventory, .. } = &follower.sources;
         let now = Some(times(identities, "identity"));
-        // What could not be read is tried again.
+        // Files that could not be read are tried again.
         if now != self.identities || !self.of_identities.is_empty() {
             self.identities = now;
             self.of_identities = follower.read_identities(identities);
@@ -51,7 +51,7 @@ impl Files {
         }
     }
 
-    /// Whether it is another one than was seen last. The first one was read just now. None at all is another one, too.
+    /// True if it is another one than the last look saw. The first one was read just now. None at all is another one, too.
     fn has_other_inventory(&mut self, now: Times) -> bool {
         self.inventory.as_ref() != Some(&now) && self.inventory.replace(now).is_some()
     }

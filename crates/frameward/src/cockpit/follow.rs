@@ -43,7 +43,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Sources {
     /// The operator's public key.
     pub fleet: PublicKey,
-    /// Where it is published.
+    /// Place of the fleet's records.
     pub directory: Address,
     /// The folder of public identities.
     pub identities: PathBuf,
@@ -71,7 +71,7 @@ struct Member {
     key: PublicKey,
     /// Whom the record is for, and its version.
     record: Option<(PublicKey, u64)>,
-    /// What stands in the place of its heartbeat.
+    /// Octets in the place of its heartbeat.
     heartbeat: Option<Vec<u8>>,
     /// The newest heartbeat that was verified.
     seen: Option<Vec<u8>>,
@@ -122,7 +122,7 @@ impl Drop for Following {
 }
 
 impl Member {
-    /// Where it stands by what is known now.
+    /// Standing by all that is known now.
     fn look(&mut self, fleet: PublicKey, gateway: &GatewayName, now: u64) -> Standing {
         let known = Known { fleet, gateway, member: self.key };
         let version = self.record.filter(|(of, _)| *of == self.key).map(|(_, version)| version);
@@ -347,7 +347,7 @@ fn kept_version(folder: &Path, gateway: &GatewayName) -> Option<u64> {
     std::fs::read_to_string(folder.join(format!("{gateway}.published"))).ok()?.trim().parse().ok()
 }
 
-/// What is behind a lock. Each state of it is whole: a thread that failed left the one before, or its own.
+/// Value behind a lock. Each state of it is whole: a thread that failed left the one before, or its own.
 pub(super) fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

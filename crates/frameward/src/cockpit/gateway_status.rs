@@ -1,5 +1,5 @@
 //! A gateway's own status, asked for by the controller: one request to the address that the inventory has, with bounded time and octets.
-//! Whoever asks names a gateway, and never an address.
+//! A request names a gateway, and never an address.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const STATUS_OCTETS: usize = 4 << 20;
 /// The status of the gateway at `address`, which is JSON.
 ///
 /// # Errors
-/// Why there is none.
+/// Reason for which there is none.
 pub(super) async fn ask(address: SocketAddr) -> Result<Bytes, String> {
     match timeout(PATIENCE, answer(address)).await {
         Ok(answer) => answer,

@@ -1,4 +1,4 @@
-//! What was in the last day: counts of gateways a minute, and changes of each. In memory alone, and bounded.
+//! The last day: counts of gateways a minute, and changes of each. In memory alone, and bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +18,7 @@ pub(super) struct History {
     verdicts: [Verdict; 5],
     minutes: VecDeque<Minute>,
     events: VecDeque<Event>,
-    /// How each gateway was last.
+    /// Last state of each gateway.
     #[serde(skip)]
     last: BTreeMap<String, Standing>,
 }
@@ -42,7 +42,7 @@ struct Event {
     cause: String,
 }
 
-/// How a gateway is.
+/// State of a gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 struct Standing {
     state: State,

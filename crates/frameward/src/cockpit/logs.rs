@@ -11,17 +11,17 @@ use suite::identity::PublicKey;
 /// Entries that the API shows, at most.
 const ENTRIES: usize = 1000;
 
-/// What the directory has in the places of logs' heads, by the names of the logs.
+/// Octets of the directory in the places of logs' heads, by the names of the logs.
 pub type Heads = BTreeMap<String, Vec<u8>>;
 
-/// What there is to say of logs.
+/// Findings about logs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Verified {
     /// Lines about those that are as they were written, each with its end.
     pub fine: Vec<String>,
     /// A line for each that is not, or is not here.
     pub faults: Vec<String>,
-    /// Whether one of those that are as they were written has lines behind the last signature of this operator.
+    /// True if an unaltered log has lines behind the last signature of this operator.
     pub has_unsigned: bool,
 }
 
@@ -29,9 +29,9 @@ pub struct Verified {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Audit {
     verified: bool,
-    /// Whether signatures of the operator cover all lines of those logs.
+    /// True if signatures of the operator cover all lines of the unaltered logs.
     signed: bool,
-    /// What there is to say of those that are as they were written.
+    /// Findings about the unaltered logs.
     told: Vec<String>,
     problems: Vec<String>,
     entries: Vec<Line>,
@@ -99,7 +99,7 @@ pub fn verify(
     verified
 }
 
-/// What there is to say of a log that is as it was written, and whether it is signed to its end; or what is wrong with it. `head`: its place in the directory, if that is
+/// Finding about an unaltered log, and true if it is signed to its end; or the fault. `head`: its place in the directory, if that is
 /// looked at.
 fn of_one(
     path: &str,

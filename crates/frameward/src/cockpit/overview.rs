@@ -15,13 +15,13 @@ use suite::identity::PublicKey;
 pub struct Overview {
     /// The operator's public key, in hexadecimal digits.
     pub fleet: String,
-    /// When this was made, in seconds since 1970.
+    /// Time of its making, in seconds since 1970.
     pub time: u64,
     /// The verdict on all of it: the worst one.
     pub verdict: Verdict,
     /// The gateways, by name.
     pub gateways: Vec<GatewayView>,
-    /// What they share, by name.
+    /// Connections of the gateways, by name.
     pub connections: Vec<ConnectionView>,
     /// The plants, by name. Gateways of no plant are in none.
     pub plants: Vec<PlantView>,
@@ -34,15 +34,15 @@ pub struct GatewayView {
     pub name: String,
     /// Its plant, if the inventory says so.
     pub plant: Option<String>,
-    /// What it says of the newest version.
+    /// Its state towards the newest version.
     pub state: State,
     /// The worst of its state and of its parts.
     pub verdict: Verdict,
-    /// Why the verdict is not good; empty if it is.
+    /// Cause of a verdict that is not good; empty if it is good.
     pub cause: String,
-    /// What to do; empty if nothing has to be done.
+    /// The cure; empty if nothing has to be done.
     pub cure: String,
-    /// When it was heard, in seconds since 1970.
+    /// Time of its last heartbeat, in seconds since 1970.
     pub heard: Option<u64>,
     /// The version that it has in use.
     pub in_use: Option<u64>,
@@ -50,9 +50,9 @@ pub struct GatewayView {
     pub published: Option<u64>,
     /// Its links, sites and cells, the worst first.
     pub parts: Vec<PartView>,
-    /// How many parts are not told, since the worst alone are.
+    /// Number of parts left out, since the worst alone are told.
     pub parts_left_out: u64,
-    /// Whether the controller can ask it for its own status.
+    /// True if the controller can ask it for its own status.
     pub page: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct PartView {
     pub words: String,
 }
 
-/// What gateways share.
+/// A link, site, cell or tunnel of several gateways.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ConnectionView {
     /// `link`, `group`, `fieldbus` or `tunnel`.
@@ -80,7 +80,7 @@ pub struct ConnectionView {
     pub gateways: Vec<String>,
     /// The worst verdict of its ends.
     pub verdict: Verdict,
-    /// Which end says so, and its state in a word; empty if all is well.
+    /// The end that says so, and its state in a word; empty if all is well.
     pub words: String,
 }
 
@@ -89,13 +89,13 @@ pub struct ConnectionView {
 pub struct PlantView {
     /// Its name.
     pub name: String,
-    /// How many gateways it has.
+    /// Number of its gateways.
     pub gateways: u64,
     /// The worst verdict of them.
     pub verdict: Verdict,
 }
 
-/// How grave something is. The worst one is the greatest.
+/// Severity. The worst one is the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -111,7 +111,7 @@ pub enum Verdict {
     Alarm,
 }
 
-/// What a gateway says of the newest version. The words are those of `fleet status --format prometheus`.
+/// State of a gateway towards the newest version. The words are those of `fleet status --format prometheus`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -206,7 +206,7 @@ impl Overview {
     }
 }
 
-/// Why a gateway is not well, and what to do.
+/// Cause and cure of a gateway that is not well.
 struct Trouble {
     verdict: Verdict,
     cause: String,
@@ -249,7 +249,7 @@ impl GatewayView {
         view
     }
 
-    /// What is wrong with its heartbeats and its version.
+    /// Trouble with its heartbeats and its version.
     fn of_its_version(&self, standing: Option<&Standing>) -> Option<Trouble> {
         let name = &self.name;
         let (attention, unknown) = (Verdict::Attention, Verdict::Unknown);

@@ -1,4 +1,4 @@
-//! What the server shows, and a request's answer.
+//! Content of the server, and a request's answer.
 //!
 //! | request | answer |
 //! |---|---|
@@ -54,7 +54,7 @@ type Look = Box<dyn Fn() -> Audit + Send + Sync>;
 /// The last look at them, and its moment.
 type LastLook = Mutex<Option<(Instant, Bytes)>>;
 
-/// What the server shows. Nobody holds its locks while he waits for anything but the audit logs.
+/// Content of the server. Nobody holds its locks while he waits for anything but the audit logs.
 pub struct Surface {
     board: Mutex<Board>,
     layout: Mutex<Arc<Layout>>,
@@ -63,7 +63,7 @@ pub struct Surface {
     page: Page,
 }
 
-/// Who may look, and by which names.
+/// Names by which the server may be asked, and tokens that let clients in.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) hosts: Hosts,
@@ -71,7 +71,7 @@ pub(super) struct Access {
     pub(super) tokens: Option<Tokens>,
 }
 
-/// Why there is no answer.
+/// Refusal of an answer, with its reason.
 #[derive(Serialize)]
 struct Refusal<'a> {
     cause: &'a str,
@@ -106,7 +106,7 @@ impl Surface {
         locked(&self.board).wait(why);
     }
 
-    /// What is shown, to who knows this revision of it.
+    /// The overview, for a caller with this revision.
     pub fn seen(&self, known: Option<u64>) -> Seen {
         locked(&self.board).seen(known)
     }
@@ -260,7 +260,7 @@ impl Access {
     }
 }
 
-/// Whether a browser says so. It could not read the answer, but the controller would work for it.
+/// True if a browser says so. It could not read the answer, but the controller would work for it.
 fn is_of_another_site<B>(request: &Request<B>) -> bool {
     let site = request.headers().get("sec-fetch-site");
     site.is_some_and(|site| site == "cross-site" || site == "same-site")

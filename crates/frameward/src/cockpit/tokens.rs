@@ -67,7 +67,7 @@ impl Tokens {
         }
     }
 
-    /// Whether one of them is this token. Its hash tells nothing by the time that a comparison takes: nobody can choose it.
+    /// True if one of them is this token. Its hash tells nothing by the time that a comparison takes: nobody can choose it.
     pub(super) fn has(&self, token: &str) -> bool {
         let octets = decoded(token).map(Zeroizing::new);
         octets.is_some_and(|octets| self.0.contains(&Sha256::digest(*octets).into()))

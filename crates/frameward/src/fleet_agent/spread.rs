@@ -20,7 +20,7 @@ pub(super) fn at_most(time: Duration) -> Duration {
     time / 2 + part_of(time / 2)
 }
 
-/// When the next heartbeat is due after one at `now`. All agents of a fleet may have had news at once: the next one comes in the second half of an
+/// Time of the next heartbeat after one at `now`. All agents of a fleet may have had news at once: the next one comes in the second half of an
 /// interval, and each further one an interval later.
 pub(super) fn next_beat(now: Instant, had_news: bool) -> Instant {
     now + if had_news { at_most(BEAT) } else { BEAT }

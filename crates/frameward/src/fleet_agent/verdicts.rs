@@ -1,4 +1,4 @@
-//! What a gateway's heartbeat says of its links, sites and cells: for each its name, and its verdict's level and word. The sentences of
+//! Words of a gateway's heartbeat about its links, sites and cells: for each its name, and its verdict's level and word. The sentences of
 //! verdicts name stations and addresses, and stay in the report.
 
 use fleet::{Part, PartKind, PartLevel, Parts};
@@ -8,7 +8,7 @@ use report::{GatewayReport, Level, Verdict};
 pub(super) fn parts(report: &GatewayReport) -> Parts {
     let mut parts = Vec::new();
     for link in &report.links {
-        // Where a cell drops the rest there is nothing but the cell.
+        // A cell that drops the rest has no link beside it.
         if link.has_secy() {
             parts.push(part(PartKind::Link, &link.name, &link.verdict));
         }

@@ -39,7 +39,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: u64, colour: b
     frame.render_widget(Paragraph::new(footline(state, palette)), foot);
 }
 
-/// What is old looks old.
+/// Style that makes old figures look old.
 fn age(state: &State) -> Style {
     if state.away.is_some() { Style::new().add_modifier(Modifier::DIM) } else { Style::new() }
 }
@@ -83,7 +83,7 @@ fn trouble(one: &GatewayView) -> String {
     plain(&format!("{}{joint}{}", one.cause, one.cure))
 }
 
-/// How many gateways are fine, and what is with the others.
+/// Number of gateways that are fine, and states of the others.
 fn headline(overview: &Overview) -> String {
     let all = overview.gateways.len();
     let count =
@@ -195,7 +195,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: u64, palette
     frame.render_widget(Table::new(rows, widths).header(titles).style(age(state)), area);
 }
 
-/// What is known of the chosen gateway.
+/// All that is known of the chosen gateway.
 fn details(state: &State, now: u64, palette: Palette) -> Vec<Line<'static>> {
     let (Some(one), Some(overview)) = (state.chosen(), &state.overview) else { return Vec::new() };
     let title = [

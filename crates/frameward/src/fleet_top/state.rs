@@ -1,4 +1,4 @@
-//! What is shown of the fleet, and what keys do with it.
+//! State of the screen, and the effects of keys on it.
 //!
 //! | key | what it does |
 //! |---|---|
@@ -21,7 +21,7 @@ use crate::terminal;
 /// The longest search, in characters.
 const LONGEST_SEARCH: usize = 80;
 
-/// What gateways are sorted by.
+/// Order of gateways.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Sort {
     /// The worst first.
@@ -29,7 +29,7 @@ pub(super) enum Sort {
     Verdict,
     Name,
     Plant,
-    /// The one that is silent for the longest time first.
+    /// By the time of the last heartbeat, the longest silence first.
     Heard,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct State {
     pub(super) revision: Option<u64>,
     pub(super) overview: Option<Overview>,
     pub(super) problems: Vec<String>,
-    /// Why there is nothing newer.
+    /// Reason for which there is nothing newer.
     pub(super) away: Option<String>,
     /// Gateways that are shown, by their place in the overview.
     pub(super) rows: Vec<usize>,
@@ -191,7 +191,7 @@ impl State {
         }
         let named = |row: &usize| gateways.get(*row).map(|one| one.name.as_str()) == chosen;
         self.at = chosen.and_then(|_| rows.iter().position(named)).unwrap_or_else(|| {
-            // One that is gone leaves the choice where it was.
+            // A gateway that is gone leaves the choice at its place.
             if chosen.is_some() { self.at.min(rows.len().saturating_sub(1)) } else { 0 }
         });
         self.rows = rows;

@@ -1,4 +1,4 @@
-//! Whether a request means this machine. A web site may point its own name to our address (DNS rebinding), and would then count as the same
+//! The check that a request means this machine. A web site may point its own name to our address (DNS rebinding), and would then count as the same
 //! origin. An address it cannot own.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ impl Hosts {
         Self(machine.into_iter().chain(others).collect())
     }
 
-    /// Whether the `Host` of a request is one of them.
+    /// True if the `Host` of a request is one of them.
     pub(crate) fn has(&self, headers: &HeaderMap) -> bool {
         let authority = headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
         let Some(authority) = authority else { return false };

@@ -224,7 +224,7 @@ impl RunningSite {
         kernel.zip(number).map(|(kernel, number)| kernel.counters(number)).unwrap_or_default()
     }
 
-    /// What programs in the kernel dropped of strangers.
+    /// Strangers' packets that programs in the kernel dropped.
     pub(super) fn floods(&self) -> Floods {
         self.kernel.as_ref().map(|kernel| kernel.floods()).unwrap_or_default()
     }

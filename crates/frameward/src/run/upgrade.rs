@@ -292,7 +292,7 @@ impl Running {
     /// The next stage, or the same if somebody is not done yet.
     fn next_stage(&self, stage: Stage, program: &Path) -> Result<Stage, String> {
         match stage {
-            // What is judged is what is passed on: no SAK is being installed.
+            // The state judged is the state passed on: no SAK is being installed.
             Stage::Reads { judged: false, .. } if !self.control.are_keys_settled() => Ok(stage),
             Stage::Reads { answer, judged } => match answer.try_recv() {
                 Ok(loaded) => {

@@ -122,7 +122,7 @@ fn exchanged(mut stream: impl Read + Write, request: &str) -> std::io::Result<St
     stream.write_all(request.as_bytes())?;
     stream.flush()?;
     let mut answer = Vec::new();
-    // Who is refused may find the connection reset.
+    // A refused client may find the connection reset.
     let read = stream.read_to_end(&mut answer);
     if answer.is_empty() { read.map(|_| String::new()) } else { Ok(String::from_utf8(answer).unwrap()) }
 }
@@ -253,7 +253,7 @@ fn a_change_is_seen(fleet: &Fleet, directory: &str) {
     let actions: Vec<_> = audit["entries"].as_array().unwrap().iter().map(|line| &line["action"]).collect();
     assert!(!actions.is_empty() && actions.iter().all(|action| **action == "apply"), "{audit}");
 
-    // Whoever knows a revision of this controller gets all from the next one.
+    // A client with a revision of this controller gets all from the next one.
     served = {
         assert_eq!(served.end(), Some(0), "SIGTERM ends it in order");
         fleet.serve(directory, "")
@@ -289,7 +289,7 @@ fn the_same_with_etcd_which_may_go_and_come() {
     assert_eq!(of(&seen, "gateways", "press")["state"], "confirmed", "what was heard stays");
     etcd.restart();
     served.until("it is back", |seen| seen["directory"]["away"].is_null());
-    // Who can write there removes a heartbeat.
+    // Somebody with access to the directory removes a heartbeat.
     let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
     etcd.remove(&format!("/frameward/{operator}/heartbeat/press"));
     let seen = served.until("it is missed", |seen| of(seen, "gateways", "press")["verdict"] == "attention");

@@ -49,7 +49,7 @@ fn a_connection_has_the_name_that_each_end_gives_it_and_a_page_is_where_others_r
     assert_eq!(connections, [connection(ConnectionKind::Link, "line", &[("a", "line"), ("b", "to-a")])]);
     let pages: Vec<_> = gateways.values().map(Placed::page).collect();
     assert_eq!(pages, ["10.0.0.1:9464".parse().ok(), None]);
-    // What is said here is what the gateway gets.
+    // The layout has the values that the gateway gets.
     let rendering = place.rendering().unwrap().0;
     assert_eq!(rendering.gateways["b"].config.links[0].name, "to-a");
     let http = rendering.gateways["a"].config.gateway.http.map(|http| http.address);

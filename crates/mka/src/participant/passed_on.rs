@@ -15,7 +15,7 @@ use crate::reason::Refusal;
 use crate::send_schedule::SendSchedule;
 use crate::settings::CakEntry;
 
-/// What a participant passes on.
+/// State of a participant for the next program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PassedParticipant {
     /// By it the next program knows the CAK ([`Keys::check`]).
@@ -35,7 +35,7 @@ pub(crate) struct PassedParticipant {
 }
 
 impl PassedParticipant {
-    /// Whether this CAK and its name are the participant's.
+    /// True if this CAK and its name are the participant's.
     pub(crate) fn is_under(&self, cak: &CakEntry) -> bool {
         Keys::new(cak.clone()).is_check(self.mi, &self.cak_check)
     }

@@ -24,7 +24,7 @@ fn seeds(usual: u64) -> u64 {
     std::env::var("FRAMEWARD_MKA_STORMS").ok().map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// Whatever happens, all MKPDUs are octet for octet those of KaYs that nobody replaced, and so are their moments.
+/// In all events, MKPDUs are octet for octet those of KaYs that nobody replaced, and so are their moments.
 #[test]
 fn nobody_sees_that_a_kay_was_replaced() {
     let mut count = 0;

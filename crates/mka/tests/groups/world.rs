@@ -13,7 +13,7 @@ use crate::station::{Random, cak, seconds, settings};
 pub(crate) struct Station {
     pub(crate) settings: Settings,
     pub(crate) kay: Option<Kay>,
-    /// What the KaY began with or was given last.
+    /// Input of the KaY: at its start, or the last one.
     pub(crate) given: Option<(Settings, Vec<CakEntry>, [u8; 32])>,
     pub(crate) secy: SecY,
     /// When the KaY wants to be woken.
@@ -64,7 +64,7 @@ pub(crate) struct World {
     /// In how many of 100 moments a KaY is replaced by one that goes on with what it passes on.
     pub(crate) replacing: Option<(Random, u64)>,
     pub(crate) replaced: u64,
-    /// What was passed on, for those who want to see it.
+    /// Octets that were passed on, for tests that read them.
     pub(crate) passed: Option<Vec<Vec<u8>>>,
 }
 

@@ -93,7 +93,7 @@ pub fn case(figure: &str, agents: u32) -> String {
     format!("{figure}, {agents} agents")
 }
 
-/// What is measured.
+/// Extent of the measurement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Sizes of the fleets.
@@ -110,13 +110,13 @@ impl Effort {
         Self { agents: AGENTS.into(), rounds: 5, rest: Duration::from_secs(20) }
     }
 
-    /// Whether everything runs: about a quarter of a minute.
+    /// A short run through everything: about a quarter of a minute.
     pub fn quick() -> Self {
         Self { agents: vec![50], rounds: 3, rest: Duration::from_secs(4) }
     }
 }
 
-/// Why a bench of fleets failed.
+/// Failure of a bench of fleets.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// There is no place for its files.
@@ -128,7 +128,7 @@ pub enum FleetError {
     /// The system refused something.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// The step that failed.
         what: String,
         /// The system's error.
         source: io::Error,
@@ -273,7 +273,7 @@ impl Fleet<'_> {
         Ok(())
     }
 
-    /// What the fleet costs while nothing changes.
+    /// Cost of the fleet while nothing changes.
     fn rest(&mut self, processes: &Processes, time: Duration) -> Result<(), FleetError> {
         let (before, began) = (self.server.counts()?, Instant::now());
         sleep(time);

@@ -251,7 +251,7 @@ impl Station {
         &mut self.program
     }
 
-    /// What it has written to standard error so far.
+    /// Its standard error so far.
     pub fn log(&self) -> String {
         self.program.stderr()
     }

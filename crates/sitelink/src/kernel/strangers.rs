@@ -31,7 +31,7 @@ const ALL: [IpAddr; 3] = [
     IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)),
 ];
 
-/// Where they are bounded.
+/// Place in the kernel at which they are bounded.
 #[derive(Debug)]
 pub(super) struct Bounds {
     bind: IpAddr,
@@ -146,7 +146,7 @@ impl Watches {
         epochs.push(Watched { epoch, count, lanes });
     }
 
-    /// Whether the programs know every lane that the half receives.
+    /// True if the programs know every lane that the half receives.
     pub(super) fn are_complete(&self) -> bool {
         self.epochs.values().flatten().all(|known| known.lanes.len() == usize::from(known.count))
     }

@@ -600,7 +600,7 @@ fn passes(kernel: &KernelSite, packet: &[u8]) -> bool {
     kernel.lock().site.run_inward(packet, 1).unwrap().verdict == xdp::Verdict::Pass
 }
 
-/// Whether made-up packets that begin with this octet are dropped, once their part is used up.
+/// True if made-up packets that begin with this octet are dropped, once their part is used up.
 fn is_bounded(kernel: &KernelSite, first: u8) -> bool {
     let packet = datagram(&[&[first][..], &[0x3f; 60]].concat());
     let _ = passes(kernel, &packet);

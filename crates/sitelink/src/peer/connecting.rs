@@ -121,7 +121,7 @@ impl Peer {
     pub(crate) fn adopt(&mut self, arrival: Arrival) {
         let Arrival { connection, address, first, ours, .. } = arrival;
         let now = self.shared.now();
-        // One that the peer has given up meanwhile takes no other's place.
+        // A connection that the peer has given up meanwhile takes no other's place.
         if !ours && self.channel.is_some() && connection.close_reason().is_some() {
             return;
         }

@@ -84,7 +84,7 @@ impl RoundTripProbes {
 mod tests {
     use super::*;
 
-    /// What it would send, from moment to moment.
+    /// Probes that it would send, from moment to moment.
     #[test]
     fn probes_come_five_times_a_second_and_after_ten_seconds_once() {
         let mut probes = RoundTripProbes {

@@ -79,7 +79,7 @@ pub(super) fn settings(settings: &Settings, [buckets, watched]: [u32; 2], rest: 
     octets
 }
 
-/// Where [`settings`] has the EtherType of cells.
+/// Sets the EtherType of cells in [`settings`].
 pub(super) fn set_cyclic(octets: &mut [u8; SETTINGS], ether_type: Option<EtherType>) {
     put(octets, 48, &ether_type.map_or(NONE, |ether_type| as_read(ether_type.0)).to_ne_bytes());
 }

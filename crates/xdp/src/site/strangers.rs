@@ -77,7 +77,7 @@ impl Site {
         self.command(layout::watch(lane, key).octets()).map(drop)
     }
 
-    /// How many packets of each kind were dropped, on all CPUs together, in the order of [`Stranger::ALL`].
+    /// Numbers of dropped packets of each kind, on all CPUs together, in the order of [`Stranger::ALL`].
     ///
     /// # Errors
     /// If the kernel does not tell.

@@ -14,7 +14,7 @@ use xdp::site::{Site, Stranger};
 use crate::packets::{addresses, datagram, datagram_between, frame, packet, secret, station, udp_payload};
 use crate::world::{GENERATION, PEERS, WINDOW, World, load};
 
-/// Where the worker tells what a packet costs it.
+/// Offset at which the worker tells the cost of a packet.
 const COST: usize = 4;
 /// One packet takes the part of minutes.
 const DEAR: Duration = Duration::from_secs(10);
@@ -178,7 +178,7 @@ fn of_user_space(world: &World, seq: u64, form: PacketForm) -> Vec<u8> {
     datagram(false, false, &packet(&secret(0, 1, true), USER_SPACE, seq, header, &[0; 60]))
 }
 
-/// Whether the half has no such identifier.
+/// True if the half has no such identifier.
 fn is_strange(world: &mut World, packet: &[u8]) -> bool {
     let now = world.now();
     let handled = world.rust.handle_packet(now, PacketSource::Identifier, udp_payload(packet).unwrap());
@@ -232,7 +232,7 @@ fn a_frame_stays_behind_watched_packets() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes and in whatever order: the programs take for a stranger's what the half has no identifier for, and nothing else.
+    /// All packets in all orders: the programs take for a stranger's those without an identifier of the half, and no others.
     #[test]
     fn the_programs_know_the_lanes_of_the_half(
         window in prop::sample::select(vec![64_u64, 256]),

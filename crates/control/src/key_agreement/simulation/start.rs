@@ -91,7 +91,7 @@ impl Start {
         Ok(true)
     }
 
-    /// Whether neither the CAK nor a SAK is in what is passed on, in decimal or in hexadecimal digits.
+    /// Checks that neither the CAK nor a SAK is in the state passed on, in decimal or in hexadecimal digits.
     fn find_no_secret(&self, text: &str) -> Result<(), String> {
         let passed: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut secrets = vec![CAK.to_vec()];

@@ -20,7 +20,7 @@ pub(super) struct RangeRequest {
     min_mod_revision: Option<String>,
 }
 
-/// What a watch is asked for.
+/// Names and first revision of a watch.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct WatchRequest {
     key: String,

@@ -463,7 +463,7 @@ impl Revoke {
         let (rendering, keys) = self.plant().place.render()?;
         for file in revocation.keys_in_use(&rendering, &keys) {
             let members = rendering.gateways.values().filter(|one| one.key_files.contains_key(file)).count();
-            // Whoever is left alone speaks with nobody, a cell's master key ends at once, and of two CAKs that it knew none stays.
+            // A gateway left alone speaks with nobody, a cell's master key ends at once, and of two CAKs that it knew none stays.
             let at_once = self.now
                 || members < 2
                 || keys.is_under_way(file)

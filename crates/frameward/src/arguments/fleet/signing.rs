@@ -320,7 +320,7 @@ impl Signing {
         Duration::from_secs(u64::from(self.valid) * 86_400)
     }
 
-    /// What is in the directory for all gateways, before the first record is written: what somebody else writes from there on is noticed.
+    /// Records in the directory for all gateways, before the first one is written: others' writes from there on are noticed.
     fn listing(&self, directory: &mut dyn Directory, operator: &Operator) -> Result<Listing, Failure> {
         let listing = directory.list(&configuration_prefix(operator.fleet()));
         listing.map_err(|error| told(&error, Failure::Failed))

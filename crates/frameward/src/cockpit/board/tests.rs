@@ -14,7 +14,7 @@ fn overview(names: &[&str], time: u64) -> Overview {
     Overview::new(PublicKey([1; 32]), &Layout { gateways, connections: vec![line] }, &BTreeMap::new(), time)
 }
 
-/// What an answer says: its revision, whether it is whole, and names.
+/// Words of an answer: its revision, true if it is whole, and names.
 fn said(board: &Board, since: Option<u64>) -> (u64, bool, Vec<String>, Vec<String>) {
     let answer: Value = serde_json::from_slice(&board.overview(since).unwrap()).unwrap();
     let names = |of: &str| {

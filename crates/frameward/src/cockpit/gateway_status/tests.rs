@@ -24,7 +24,7 @@ fn answering(answer: impl Into<Vec<u8>>) -> SocketAddr {
             client.read_exact(&mut octet).unwrap();
             head.push(octet[0]);
         }
-        // Whoever is sent too much goes away.
+        // A reader that is sent too much goes away.
         let _ = client.write_all(&answer);
         std::thread::sleep(2 * PATIENCE);
     });

@@ -39,7 +39,7 @@ fn minutes_have_counts_and_changes_are_told_in_their_order() {
     now.time = 610;
     history.add(&now);
     assert_eq!(history.minutes.iter().map(|one| one.time).collect::<Vec<_>>(), [600]);
-    // One that was taken out of the inventory, and put in again.
+    // A gateway taken out of the inventory, and put in again.
     history.add(&overview(&["b"], 661));
     history.add(&overview(&["a", "b"], 662));
     assert_eq!(history.events.len(), 1);

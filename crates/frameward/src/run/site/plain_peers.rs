@@ -1,4 +1,4 @@
-//! Where plain peers are, for a site that has no others and so no management channel: looked up at the start and twice a
+//! Places of plain peers, for a site that has no others and so no management channel: looked up at the start and twice a
 //! minute. Of two threads one looks names up, since a name server may take its time. The other one tells the worker what was found, and has
 //! the programs in the kernel, if the site has some, follow the worker.
 

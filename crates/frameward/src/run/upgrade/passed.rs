@@ -38,7 +38,7 @@ pub(super) const VARIABLE: &str = "FRAMEWARD_PASSED_ON";
 /// The longest document that is read.
 const LONGEST: u64 = 64 << 20;
 
-/// What the words of a link and its memory are, as far as no document says it: names of counters in their order, sizes of shared memory, forms of key agreement. A
+/// Form of a link's words and of its memory, as far as no document says it: names of counters in their order, sizes of shared memory, forms of key agreement. A
 /// program for which it is another one refuses before anything is touched.
 fn layout() -> Vec<String> {
     let counters = [
@@ -177,7 +177,7 @@ impl Passed {
         self.gateway.locks.into_iter().chain(self.gateway.machine).chain(of_links).collect()
     }
 
-    /// What there is for a link's key agreement, once.
+    /// State passed on for a link's key agreement; given out once.
     pub(in crate::run) fn take_agreement(&mut self, name: &str) -> Option<Box<PassedAgreement>> {
         match &mut self.links.iter_mut().find(|passed| passed.name == name)?.keys {
             PassedKeys::Static { .. } => None,
@@ -209,7 +209,7 @@ impl Passed {
 }
 
 impl PassedKeys {
-    /// Whether a link has these keys; otherwise which others the running gateway has.
+    /// Checks that a link has these keys; the error names those of the running gateway.
     fn check(&self, link: &Link) -> Result<(), String> {
         match (self, &link.keys) {
             (Self::Static { transmit, receive, .. }, Keys::Static(sas)) => {

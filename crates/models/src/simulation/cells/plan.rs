@@ -155,7 +155,7 @@ impl Config {
         config
     }
 
-    /// Whether sessions of relations go on.
+    /// True if sessions of relations go on.
     pub(super) fn keeps_sessions(&self, other: &Self) -> bool {
         self.protection == other.protection
     }

@@ -53,18 +53,18 @@ impl RunningGateway for Willing {
     }
 }
 
-/// Which agents a process runs.
+/// Agents that a process runs.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// Where the directory is.
+    /// Address of the directory.
     pub directory: Address,
     /// The fleet: the operator's public key.
     pub fleet: PublicKey,
-    /// Where their folders are.
+    /// Place of their folders.
     pub place: PathBuf,
     /// Number of the first one.
     pub first: u32,
-    /// How many.
+    /// Their number.
     pub count: u32,
 }
 
@@ -72,7 +72,7 @@ impl Choice {
     /// As the command line has it.
     ///
     /// # Errors
-    /// What is no address or no key.
+    /// The word that is no address or no key.
     pub fn new(
         directory: &str,
         operator: &str,
@@ -94,7 +94,7 @@ impl Choice {
 /// Runs agents until standard input ends.
 ///
 /// # Errors
-/// Why they cannot be started.
+/// Reason for which they cannot be started.
 pub fn run(choice: &Choice) -> Result<(), FleetError> {
     let mut agents = Vec::new();
     for number in choice.first..choice.first + choice.count {
@@ -124,7 +124,7 @@ pub fn run(choice: &Choice) -> Result<(), FleetError> {
     }
     tell(CONFIRMED)?;
     let _ = end.recv();
-    // What they write is whole at each moment.
+    // Their files are whole at each moment.
     Ok(())
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Published {
     pub(super) name: GatewayName,
     pub(super) version: u64,
     pub(super) is_revocation: bool,
-    /// When the line came.
+    /// Time at which the line came.
     pub(super) at: Instant,
 }
 

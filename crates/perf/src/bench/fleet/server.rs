@@ -31,7 +31,7 @@ pub(super) struct Server {
     counts: u16,
 }
 
-/// What it counts of itself, from its start on.
+/// Its counters of itself, from its start on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     /// Changes of entries that it told watches.
@@ -88,14 +88,14 @@ impl Server {
         )
     }
 
-    /// What it has counted.
+    /// Its counters now.
     pub(super) fn counts(&self) -> Result<Counts, FleetError> {
         let told = self.ask("/metrics").map_err(|error| failed("the counts of etcd", &error))?;
         let sum = |name: &str, label: &str| {
             let lines = told.lines().filter(|line| line.starts_with(name) && line.contains(label));
             let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
             let values: Vec<_> = values.collect();
-            // One that is not told would count as nothing for ever.
+            // A counter that is not told would count as nothing for ever.
             if values.is_empty() {
                 return Err(FleetError::Unexpected(format!(
                     "etcd does not tell {name}; is it 3.4 or later?"

@@ -131,7 +131,7 @@ fn on_paper(document: &Document) -> Figure {
     }
 }
 
-/// What the line through the last two points reaches there; at least what the last one has.
+/// Value there of the line through the last two points; at least that of the last one.
 fn grown(points: &[(f64, f64)], at: f64) -> Option<f64> {
     let [.., one, other] = points else { return None };
     let slope = (other.1 - one.1) / (other.0 - one.0);

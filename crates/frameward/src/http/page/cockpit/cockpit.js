@@ -110,7 +110,7 @@
       write(banner, `${what}: ${trouble || "the controller does not answer"}. Asking again every second.`);
     }
   };
-  // Whoever may not look is asked for a token.
+  // A viewer without access is asked for a token.
   byId("login").addEventListener("submit", (event) => {
     event.preventDefault();
     sessionStorage.setItem(TOKEN, byId("token").value.trim());

@@ -68,7 +68,7 @@ const askFor = async (path, etag, patience) => {
   return answer;
 };
 
-// How many gateways are in each state.
+// Numbers of gateways in each state.
 const states = (gateways) => {
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
   for (const { state } of gateways) counts[state] = (counts[state] || 0) + 1;

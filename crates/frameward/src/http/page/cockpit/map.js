@@ -40,7 +40,7 @@ const map = (() => {
     });
     return rows * (TALL + GAP);
   };
-  // What connects boxes: lines between two, hubs among more. Those inside of a box show in its colour alone.
+  // Connections of boxes: lines between two, hubs among more. Connections inside of a box show in its colour alone.
   const ways = (all) => {
     const boxOf = new Map(all.flatMap((box) => box.plants.map((plant) => [plant, box])));
     const pairs = new Map(), hubs = [];
@@ -116,7 +116,7 @@ const map = (() => {
   const draw = () => {
     if (byId("view-map").hidden) return;
     const width = Math.max(280, byId("map").clientWidth - 26);
-    // What is the same stays, with the keyboard's focus.
+    // An unchanged map stays, with the keyboard's focus.
     const now = JSON.stringify([width, fleet.plants]);
     if (now === drawn && drawnOf === fleet.connections) return;
     [drawn, drawnOf] = [now, fleet.connections];

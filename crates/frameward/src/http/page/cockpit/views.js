@@ -1,4 +1,4 @@
-// What is looked at less often: one gateway, versions, the last day, the audit log.
+// Views that are opened less often: one gateway, versions, the last day, the audit log.
 const heading = (title, ...more) => make("div", "title", make("h2", "", title), ...more);
 const card = (...children) => make("section", "card", ...children);
 const cut = (list, most) => (list.length > most ? [make("p", "quiet", `and ${whole(list.length - most)} more`)] : []);
