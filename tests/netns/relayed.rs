@@ -28,7 +28,7 @@ use report::GatewayReport;
 use report::site::SitePeerReport;
 
 use super::sites::is_up;
-use super::{DEADLINE, EXPERIMENT, counter, exchange, is_noise, marked, next, program};
+use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, next, program};
 
 const MKA: &str = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
 
