@@ -230,6 +230,23 @@ fn other_roles_are_refused_before_anything_is_touched() {
     }
 }
 
+/// A member of a group bears its port's address in its SCI; the next program would find another one there.
+#[test]
+fn another_address_of_its_port_is_refused_before_anything_is_touched() {
+    let (topology, Pair { a, b, scratch }) = lab(&Shape::default(), &AGREED_KEYS);
+    all([&a, &b], "it is secured", secured_with(1));
+    let before = member(&a);
+    let other = ["link", "set", lab::topology::PROTECTED, "address", "02:00:00:00:0a:0a"];
+    topology.gateway_a.namespace.ip(&other).unwrap();
+    while_they_talk(&topology, || {
+        let why = refused(&scratch, "a");
+        assert!(why.contains("another address, and so it would be another member"), "{why}");
+        assert_eq!(member(&a), before);
+    });
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
 /// Frames of 1500 octets are split, and parts of them wait at the other end while it becomes another program.
 #[test]
 fn split_frames_are_not_lost_in_an_upgrade() {

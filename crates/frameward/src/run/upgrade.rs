@@ -38,13 +38,15 @@ use super::link::RunningLink;
 use super::reload::{Loaded, read};
 use super::{Asks, Running};
 use crate::privilege;
-use config::Finding;
+use config::{Finding, Keys};
+use netdev::interface::{InterfaceError, InterfaceInfo};
 use netdev::passed_on::pass_on;
 pub(super) use passed::PassedLink;
 pub use passed::{Passed, take_passed};
 use passed::{PassedGateway, VARIABLE, in_memory, number, why_not};
 use report::control_socket::Reply;
 use report::{GatewayReport, UpgradeReport};
+use wire::MacAddr;
 
 /// The time that it may take until the new program has judged.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -230,8 +232,12 @@ impl Running {
             let seen = seen(&running.config).map_err(|error| error.to_string())?;
             let others = (!running.is_on(seen)).then_some("its interfaces have changed");
             let held = running.loss.held().map(|_| "one of its sides has lost its carrier");
+            let other_member = is_other_member(running).map_err(|error| error.to_string())?;
+            let member = other_member
+                .then_some("its protected port has another address, and so it would be another member");
             let halted = || self.control.why_not_halted(&running.config.name);
-            if let Some(why) = why_not(&running.config).or(waits).or(others).or(held).or_else(halted) {
+            let looked = why_not(&running.config).or(waits).or(others).or(member).or(held);
+            if let Some(why) = looked.or_else(halted) {
                 return cannot(link, why);
             }
         }
@@ -440,4 +446,14 @@ impl Running {
             antedating: self.measured.antedating.clone(),
         }
     }
+}
+
+/// Whether the next program would give the link's KaY another SCI than it has: the port's address may have changed since it began.
+fn is_other_member(running: &RunningLink) -> Result<bool, InterfaceError> {
+    let Keys::Agreed(mka) = &running.config.keys else { return Ok(false) };
+    if mka.sci.is_some() || !running.is_open() {
+        return Ok(false);
+    }
+    let port = InterfaceInfo::of(&running.config.protected)?;
+    Ok(mka.sci_on(MacAddr(port.mac)) != running.about.sci)
 }
