@@ -82,8 +82,9 @@ fn files(place: &Path) -> Result<Vec<PathBuf>, Finding> {
 
 fn text(file: &Path) -> Result<String, Finding> {
     let wrong = |line, text: String| Finding { file: file.to_owned(), line, text };
-    let unreadable =
-        |error| wrong(None, format!("cannot be read: {error}; name a file that this user can read"));
+    let unreadable = |error| {
+        wrong(None, format!("cannot be read: {error}; name the inventory's folder, or let this user read it"))
+    };
     if fs::metadata(file).map_err(unreadable)?.len() > LARGEST {
         return Err(wrong(None, format!("is larger than {LARGEST} octets; divide it into several files")));
     }

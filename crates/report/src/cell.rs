@@ -278,7 +278,7 @@ impl CellReport {
         let others = self.under_other_key();
         if others > 0 {
             findings.push(Finding::attention(
-                State::Fallback,
+                State::FallbackKey,
                 format!(
                     "Fieldbus {name}: the sessions of {others} of {all} relations do not rest on the preferred master key, {}: the other gateway lacks it, or prefers another. Put it first there, and reload.",
                     self.master_key

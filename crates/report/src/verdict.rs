@@ -16,6 +16,7 @@
 //! | `partial mesh` | attention | not all of the group hear each other |
 //! | `stranger` | attention, alarm | somebody has a CAK and is not known to belong to the link |
 //! | `fallback CAK` | attention | keys are agreed on under another CAK than the preferred one |
+//! | `fallback key` | attention | sessions of a cell do not rest on the preferred master key |
 //! | `silent` | attention | frames are sent, and none that is valid comes any more |
 //! | `peer absent` | attention, alarm | the same since the start; with key agreement: nobody is heard |
 //! | `one way` | attention, alarm | the peer is there, and nothing valid of it comes; or it does not hear this box |
@@ -54,6 +55,7 @@ pub enum State {
     PartialMesh,
     Stranger,
     Fallback,
+    FallbackKey,
     Unanswered,
     ExpressSilent,
     Silent,
@@ -93,6 +95,7 @@ impl State {
             Self::PartialMesh => "partial mesh",
             Self::Stranger => "stranger",
             Self::Fallback => "fallback CAK",
+            Self::FallbackKey => "fallback key",
             Self::Unanswered => "unanswered",
             Self::ExpressSilent => "express silent",
             Self::Silent => "silent",

@@ -89,7 +89,7 @@ impl Running {
             warn!(
                 event = "master-key-removed",
                 cell = cell.name,
-                "the sessions of {relations} relations rest on a master key that is removed; they end within a second, and no frame passes unless the other gateway has master key {}",
+                "sessions under a master key that is removed: {relations}; they end within a second, and no frame passes unless the other gateway has master key {}",
                 cell.master_key.fingerprint()
             );
         }
