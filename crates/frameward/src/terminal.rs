@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 const TICK_MILLISECONDS: u16 = 100;
+/// Largest number of keys heeded before the screen is drawn again.
+const KEYS_A_LOOK: usize = 64;
+/// Time for crossterm to look: it does not, where it has none.
+const LOOK: Duration = Duration::from_millis(1);
 /// Time keys and signals may wait.
 pub(crate) const TICK: Duration = Duration::from_millis(TICK_MILLISECONDS as u64);
 
@@ -112,12 +116,16 @@ pub(crate) fn show<V>(
             if !wait_for_keys()? {
                 break;
             }
-            if event::poll(Duration::ZERO)?
-                && let Event::Key(key) = event::read()?
-                && key.kind != KeyEventKind::Release
-                && press(view, key)
-            {
-                break;
+            for _ in 0..KEYS_A_LOOK {
+                if !event::poll(LOOK)? {
+                    break;
+                }
+                if let Event::Key(key) = event::read()?
+                    && key.kind != KeyEventKind::Release
+                    && press(view, key)
+                {
+                    return Ok(());
+                }
             }
         }
         Ok(())

@@ -12,7 +12,7 @@
 
 use std::cmp::Reverse;
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::cockpit::Seen;
 use crate::cockpit::overview::{GatewayView, Overview, Verdict};

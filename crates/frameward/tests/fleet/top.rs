@@ -4,6 +4,9 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use super::Fleet;
 use super::keys::planted;
 use super::terminal::Terminal;
@@ -73,6 +76,28 @@ fn a_fleet_is_followed_on_a_terminal() {
     let shown = terminal.shown();
     let (left, ended) = (shown.rfind("\u{1b}[?1049l").unwrap(), shown.rfind("status 0").unwrap());
     assert!(left < ended, "the terminal is given back: {shown:?}");
+}
+
+/// Both wait when it looks: neither may hide the other, and it must not turn without a pause until the next key.
+#[test]
+fn a_key_and_another_size_at_once_are_both_heeded() {
+    let fleet = planted("fleet-top-both");
+    let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
+    let command =
+        format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
+    let mut terminal = Terminal::of_fleet(&fleet, &command);
+    terminal.wait_for("crane", 1);
+    let tty = terminal.shown().lines().next().unwrap().trim().to_owned();
+    // A terminal that takes nothing: the program hangs in its drawing when the new size and the key come, in this order.
+    let script = Pid::from_raw(terminal.script.id().try_into().unwrap());
+    kill(script, Signal::SIGSTOP).unwrap();
+    for rows in [12, 30].into_iter().cycle().take(100) {
+        terminal.resize(&tty, rows, 60);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    terminal.press("q");
+    kill(script, Signal::SIGCONT).unwrap();
+    terminal.wait_for("status 0\r\n", 1);
 }
 
 /// A window that is closed, or a connection that breaks.

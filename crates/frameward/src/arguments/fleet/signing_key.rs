@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
+use crossterm::terminal;
 use fleet::{Operator, Token, TokenUri};
-use ratatui::crossterm::terminal;
 use zeroize::Zeroizing;
 
 use crate::{Failure, told};
