@@ -228,11 +228,18 @@ pub fn cell_difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(Str
                 .filter(|(count, _)| *count > 0)
                 .map(|(count, what)| format!("{count} {what}"))
                 .collect();
-            let keys = |cell: &Cell| (cell.master_key.clone(), cell.fallback_master_key.clone());
-            let all = match (keeps_sessions(before, cell), keys(before) == keys(cell)) {
-                (false, _) => "; all sessions are made anew",
-                (true, false) => "; sessions change to the preferred master key that both gateways have",
-                (true, true) => "",
+            let fallbacks = (&before.fallback_master_key, &cell.fallback_master_key);
+            let all = if !keeps_sessions(before, cell) {
+                "; all sessions are made anew"
+            } else if before.master_key != cell.master_key {
+                "; sessions change to the preferred master key that both gateways have"
+            } else {
+                match fallbacks {
+                    (before, now) if before == now => "",
+                    (_, None) => "; the fallback master key is removed",
+                    (None, Some(_)) => "; a fallback master key is added",
+                    (Some(_), Some(_)) => "; the fallback master key is another one",
+                }
             };
             let what =
                 if words.is_empty() { "changed".into() } else { format!("relations: {}", words.join(", ")) };

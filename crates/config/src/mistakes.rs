@@ -36,11 +36,26 @@ pub(super) fn explain_toml_error(file: &Path, text: &str, error: &toml::de::Erro
                 None => format!("unknown key {key:?}; remove it or use one of {known}"),
             }
         }
-        None => format!("{message}; correct this line"),
+        None => match error.span().and_then(|span| bare_text(text, span.start)) {
+            Some((key, value)) => format!("text stands in quotes: {key} = \"{value}\""),
+            None => format!("{message}; correct this line"),
+        },
     };
     let findings = Findings::new(file, text);
     let line = error.span().map(|span| findings.line(&span));
     Finding { file: file.to_owned(), line, text: what }
+}
+
+/// Key and value of the line at this octet, if the value is text without quotes: to TOML `net0` is a number that is none.
+fn bare_text(text: &str, at: usize) -> Option<(&str, &str)> {
+    let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(begin..)?.lines().next()?;
+    let (key, value) = line.split_once('=')?;
+    let value = value.split('#').next()?.trim();
+    let is_bare = value.starts_with(|c: char| c.is_alphanumeric() || c == '/' || c == '.')
+        && !value.contains(['"', '\'', '\\', '[', ']', '{', '}'])
+        && DeTable::parse(&format!("v = {value}")).is_err();
+    is_bare.then(|| (key.trim(), value))
 }
 
 /// Says what of the text's sections is meant otherwise; nothing if its sections are as they should be.

@@ -13,7 +13,7 @@ impl Terminal {
     fn of_init(directory: &Path, arguments: &str) -> Self {
         // The shell outlives ^C, to say how init ended.
         let commands = format!(
-            "trap : INT; '{}' init {arguments} --dir . --state \"$PWD/state\" --user \"$(id -un)\"; echo \"status $?\"",
+            "trap : INT; '{}' init {arguments} --dir . --state state --user \"$(id -un)\"; echo \"status $?\"",
             env!("CARGO_BIN_EXE_frameward")
         );
         Self::start(directory, "xterm", &commands)

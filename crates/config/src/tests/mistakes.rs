@@ -30,6 +30,9 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "18: unknown key \"floor\"; remove it or use one of an, sci, key_file, ssci, salt, replay_floor",
     ),
     ("\"press-line\"", "3", "2: invalid type: integer `3`, expected a string; correct this line"),
+    ("\"press-line\"", "net0 # unquoted", "2: text stands in quotes: name = \"net0\""),
+    ("\"press-line\"", "1eth", "2: text stands in quotes: name = \"1eth\""),
+    ("\"press-line\"", "/dev/x", "2: text stands in quotes: name = \"/dev/x\""),
     ("name = \"press-line\"\n", "", "1: [gateway] has no name; add name = \"NAME\""),
     (
         "\"press-line\"",

@@ -125,6 +125,9 @@ impl Place {
     fn setting(self) -> Result<Setting, Failure> {
         let Self { dir, state, user, offline } = self;
         let owner = privilege::files_owner(user.as_deref()).map_err(|error| told(&error, Failure::Failed))?;
+        // A gateway runs in another directory than the command that makes its configuration.
+        let state = state.as_deref().map(std::path::absolute).transpose();
+        let state = state.map_err(|error| told(&error, Failure::Failed))?;
         Ok(Setting { directory: dir, state, owner, offline })
     }
 }

@@ -119,7 +119,9 @@ mod tests {
     fn a_reload_says_what_is_different() {
         let before = cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 1);
         let other_ethertype = Cell { ethertype: wire::EtherType(0x88b6), ..before.clone() };
-        let rows: [(Option<&Cell>, Option<Cell>, Option<&str>); 6] = [
+        let with_fallback =
+            |key| Cell { fallback_master_key: Some(CellKey::new(&[key; 32])), ..before.clone() };
+        let rows: [(Option<&Cell>, Option<Cell>, Option<&str>); 9] = [
             (Some(&before), Some(other_ethertype), Some("changed; all sessions are made anew")),
             (None, None, None),
             (None, Some(before.clone()), Some("started, 3 relations")),
@@ -135,6 +137,17 @@ mod tests {
                 Some(&before),
                 Some(cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 2)),
                 Some("changed; sessions change to the preferred master key that both gateways have"),
+            ),
+            (Some(&before), Some(with_fallback(2)), Some("changed; a fallback master key is added")),
+            (
+                Some(&with_fallback(2)),
+                Some(with_fallback(3)),
+                Some("changed; the fallback master key is another one"),
+            ),
+            (
+                Some(&with_fallback(2)),
+                Some(before.clone()),
+                Some("changed; the fallback master key is removed"),
             ),
         ];
         for (before, now, expected) in rows {
