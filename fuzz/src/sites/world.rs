@@ -343,7 +343,10 @@ impl World {
     pub(crate) fn assert_bounded(&self) {
         let limits = self.plan.limits;
         for site in self.sites.iter().flatten() {
-            assert!(site.forwarding.stations().count() <= limits.stations, "stations");
+            let here =
+                site.forwarding.stations().filter(|station| station.location == Location::Here).count();
+            let behind = site.forwarding.stations().count() - here;
+            assert!(here.max(behind) <= limits.stations / 2, "stations of one half of the table");
             for station in site.forwarding.stations() {
                 if let Location::Behind(peer) = station.location {
                     assert!(site.others().any(|(other, _)| other == peer), "behind a peer that has left");
