@@ -25,6 +25,7 @@ pub mod sa_file;
 mod scratch;
 pub mod sectag;
 pub mod secy;
+pub mod sites;
 pub mod tunnel;
 pub mod tunnel_header;
 pub mod tunnel_header_encryption;
@@ -35,7 +36,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -55,6 +56,7 @@ pub const TARGETS: [Target; 24] = [
     ("sa_file", sa_file::run),
     ("sectag", sectag::run),
     ("secy", self::secy::run),
+    ("sites", sites::run),
     ("tunnel", self::tunnel::run),
     ("tunnel_header", tunnel_header::run),
     ("tunnel_header_encryption", tunnel_header_encryption::run),

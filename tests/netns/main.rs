@@ -69,6 +69,7 @@ mod standby;
 mod start;
 mod steps;
 mod suites;
+mod unreached;
 mod upgrade;
 mod uplink;
 mod vanish;

@@ -189,6 +189,11 @@ impl Hub {
         output.stdout
     }
 
+    /// What doctor says at a plant.
+    fn doctor(&self, plant: usize) -> String {
+        doctor_at(&self.plants.plants[plant].site, &self.scratch, plant as u8 + 1, &[])
+    }
+
     fn kill_and_start(&mut self, plant: usize) {
         self.sites[plant].program().signal(Signal::SIGKILL).unwrap();
         let end = Instant::now() + DEADLINE;
@@ -200,6 +205,30 @@ impl Hub {
         self.sites[plant] =
             Station::start(program(), &of.site, &self.scratch, &site_name(of.number)).unwrap();
     }
+}
+
+/// What doctor says of a plant's site, beside its gateway if that runs.
+pub(super) fn doctor_at(site: &Namespace, scratch: &Scratch, plant: u8, more: &[&str]) -> String {
+    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
+    let file = scratch.path().join(format!("{}.toml", site_name(plant)));
+    let words = ["env", &variable, program().to_str().unwrap(), "doctor"];
+    let command = [&words[..], more, &[file.to_str().unwrap()]].concat();
+    let output = site.spawn(&command).unwrap().wait(3 * DEADLINE).unwrap();
+    assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
+    output.stdout
+}
+
+#[test]
+fn doctor_names_a_relay_that_is_not_reached() {
+    let hub = Hub::new(SYMMETRIC);
+    let said = hub.doctor(0);
+    let words = "plant-3 does not answer: plant-2, its relay, is not reached; make that one answer first";
+    assert_eq!(said.matches(words).count(), 1, "{said}");
+    assert_eq!(
+        said.matches("nobody listens at UDP 7787 of 198.51.100.10; start its gateway").count(),
+        1,
+        "{said}"
+    );
 }
 
 #[test]
@@ -250,6 +279,12 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
     }
     let status = hub.command(&["status", "site-1"]);
     assert!(status.contains("relayed by plant-2, in user space"), "{status}");
+    for own in [0, 2] {
+        let said = hub.doctor(own);
+        let cure =
+            "for a direct way let the NAT of this plant keep UDP 7787 for all destinations: plant-2 sees";
+        assert_eq!(said.matches(cure).count(), 1, "{said}");
+    }
 
     for plant in [1, 2] {
         hub.kill_and_start(plant);

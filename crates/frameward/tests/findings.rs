@@ -189,7 +189,7 @@ fn every_state_has_its_row() {
 #[test]
 fn what_the_page_quotes_is_what_the_program_says() {
     let page = fs::read_to_string(root().join(PAGE)).unwrap();
-    let texts: Vec<_> = ["config", "report", "diagnosis", "control", "frameward"]
+    let texts: Vec<_> = ["config", "report", "diagnosis", "control", "frameward", "sitelink", "netdev"]
         .iter()
         .flat_map(|name| sources(&root().join("crates").join(name).join("src")))
         .flat_map(|source| literals(&source))

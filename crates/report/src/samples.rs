@@ -176,6 +176,7 @@ pub fn sample_site() -> SiteReport {
         state: "connected".into(),
         seconds: 61,
         reason: String::new(),
+        cure: String::new(),
         address: Some("198.51.100.7:7787".into()),
         round_trip_us: Some(812),
         round_trips: None,

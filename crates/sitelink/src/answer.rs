@@ -119,6 +119,7 @@ impl Answer {
             && is_ended_by_caller(error)
         {
             self.shared.shared_counters.count(|counters| counters.in_handshakes_ended += 1);
+            self.tell_unheard(from.ip());
             return;
         }
         if let Ok(Ok(connection)) = connection {
@@ -142,10 +143,23 @@ impl Answer {
             return;
         }
         self.shared.shared_counters.count(|counters| counters.in_handshakes_failed += 1);
+        if verifier.shown().is_none() {
+            self.tell_unheard(from.ip());
+        }
         if let Some(key) = verifier.shown().filter(|key| !verifier.accepts(*key)) {
             self.shared.shared_counters.count(|counters| counters.in_strangers += 1);
             let address: IpAddr = from.ip().to_canonical();
             let _ = self.news.try_send(DriverEvent::Stranger { address, key });
+            self.shared.stir.notify_one();
+        }
+    }
+}
+
+impl Answer {
+    /// Tells of a caller that gave up before it showed a key; not through a relay, whose address is none.
+    fn tell_unheard(&self, from: IpAddr) {
+        if self.shared.with_roster(|roster| roster.hub_at(from)).is_none() {
+            let _ = self.news.try_send(DriverEvent::Unheard { address: from });
             self.shared.stir.notify_one();
         }
     }

@@ -220,10 +220,10 @@ impl Name {
         if fit.is_empty() {
             let family = if self.local.is_ipv4() { "IPv4" } else { "IPv6" };
             let bound = self.local.ip();
-            return Err(DisconnectReason::plain(format!(
-                "{} has no {family} address, and bind is {bound}",
-                self.host
-            )));
+            let why = format!("{} has no {family} address, and bind is {bound}", self.host);
+            return Err(DisconnectReason::plain(why).cured_by(
+                "bind to an address of the other IP version, or give the peer one of this version",
+            ));
         }
         self.last().clone_from(&fit);
         Ok(fit)

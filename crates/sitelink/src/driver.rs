@@ -4,7 +4,7 @@ mod ways;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,6 +78,9 @@ pub(super) struct Driver<'r> {
     published: Option<Instant>,
     stranger: Option<Instant>,
     unknocked: Option<Instant>,
+    /// Address of the last caller that no answer reached, and when a person was told of one.
+    unheard: Option<IpAddr>,
+    told_unheard: Option<Instant>,
 }
 
 impl<'r> Driver<'r> {
@@ -134,6 +137,8 @@ impl<'r> Driver<'r> {
             published: None,
             stranger: None,
             unknocked: None,
+            unheard: None,
+            told_unheard: None,
         };
         driver.renew();
         Ok(driver)
@@ -338,6 +343,7 @@ impl<'r> Driver<'r> {
                     peer.path_resolved(number, found);
                 }
             }
+            DriverEvent::Unheard { address } => self.report_unheard(address),
             DriverEvent::Stranger { address, key } => {
                 if self.stranger.is_none_or(|last| last.elapsed() >= STRANGER) {
                     self.stranger = Some(Instant::now());
@@ -357,6 +363,27 @@ impl<'r> Driver<'r> {
             let own = self.peer(hub).and_then(|hub| hub.seen_at());
             self.peers[at].look_for_direct_way(now, own);
         }
+    }
+
+    /// Notes that calls arrive and answers do not. When two calls meet, one of them ends early too, and soon there is a connection: the
+    /// second such end in a row counts.
+    fn report_unheard(&mut self, address: IpAddr) {
+        let is_there: Vec<PeerId> = self.shared.with_roster(|roster| roster.peers_at(address).collect());
+        let waits = |peer: &Peer| peer.is_waited_for(is_there.contains(&peer.id()));
+        if !self.peers.iter().any(waits) {
+            self.unheard = None;
+            return;
+        }
+        let first = self.unheard.replace(address) != Some(address);
+        if first || self.told_unheard.is_some_and(|last| last.elapsed() < UNKNOCKED) {
+            return;
+        }
+        self.told_unheard = Some(Instant::now());
+        let (address, port) = (address.to_canonical(), self.local.port());
+        let text = format!(
+            "{address} calls, knows this site's public key, and hears no answer: let what this site sends from UDP {port} pass at the firewalls on the way there"
+        );
+        self.shared.board.notice(&self.shared.shared_counters, None, text);
     }
 
     /// Notes that somebody does not know this site's key. He gets no answer, so nobody else can tell why.

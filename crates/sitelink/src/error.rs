@@ -35,6 +35,11 @@ impl DisconnectReason {
         Self { cure, ..self }
     }
 
+    /// Cure of a reason that is known. Silence has many.
+    pub(super) const fn certain_cure(&self) -> &'static str {
+        if self.silent { "" } else { self.cure }
+    }
+
     /// Both in one line.
     pub(super) fn advice(&self) -> String {
         match self.cure {

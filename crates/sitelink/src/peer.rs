@@ -104,6 +104,8 @@ struct Reached {
     since: wire::Instant,
     /// Why the channel was lost, or could not be had; empty if nothing went wrong since it was there.
     why: String,
+    /// What to do; empty if that is not known.
+    cure: &'static str,
 }
 
 /// Something that the worker has to know: what it is, and what it was told last.
@@ -137,6 +139,7 @@ impl Peer {
                 reach: ConnState::at_first(settings),
                 since: shared.now(),
                 why: String::new(),
+                cure: "",
             },
             address: LastSent::default(),
             payload: LastSent::default(),
@@ -203,14 +206,19 @@ impl Peer {
         self.id
     }
 
+    /// Whether it has a channel, is not connected, and may be who calls from an address, which is its own or not.
+    pub(super) const fn is_waited_for(&self, is_its_address: bool) -> bool {
+        self.session.is_some() && self.channel.is_none() && (is_its_address || self.dial.is_none())
+    }
+
     pub(super) const fn mode(&self) -> Mode {
         self.mode
     }
 
-    fn enter(&mut self, reach: ConnState, why: String) {
+    fn enter(&mut self, reach: ConnState, why: &DisconnectReason) {
         let same = self.reached.reach == reach;
         let since = if same { self.reached.since } else { self.shared.now() };
-        self.reached = Reached { reach, since, why };
+        self.reached = Reached { reach, since, why: why.text.clone(), cure: why.certain_cure() };
     }
 
     fn notice(&self, text: String) {
@@ -392,7 +400,7 @@ impl Peer {
         }
         if !channel.greeted {
             channel.greeted = true;
-            self.reached = Reached { reach: ConnState::Connected, since: now, why: String::new() };
+            self.reached = Reached { reach: ConnState::Connected, since: now, why: String::new(), cure: "" };
             self.notice(if relayed {
                 "connected through the relay".to_owned()
             } else {
@@ -443,6 +451,7 @@ impl Peer {
             reach: self.reached.reach,
             since: self.reached.since,
             reason: self.reached.why.clone(),
+            cure: self.reached.cure,
             relayed: self.is_relayed(),
             not_direct: if self.is_relayed() { self.direct.why.clone() } else { String::new() },
             address: paths

@@ -141,9 +141,14 @@ impl Roster {
     }
 
     pub(super) fn is_expected(&self, address: IpAddr) -> bool {
-        self.peers
-            .values()
-            .any(|known| known.connection == Some(address) || known.endpoint.contains(&address))
+        self.peers_at(address).next().is_some()
+    }
+
+    /// Peers that are called or connected there.
+    pub(super) fn peers_at(&self, address: IpAddr) -> impl Iterator<Item = PeerId> + '_ {
+        let is_there =
+            move |known: &Known| known.connection == Some(address) || known.endpoint.contains(&address);
+        self.peers.iter().filter(move |(_, known)| is_there(known)).map(|(peer, _)| *peer)
     }
 }
 

@@ -62,6 +62,10 @@ pub(super) enum DriverEvent {
         number: u8,
         found: Result<Vec<SocketAddr>, DisconnectReason>,
     },
+    /// Somebody calls, knows this site's key, and hears no answer.
+    Unheard {
+        address: IpAddr,
+    },
     /// Somebody with a key that no peer has.
     Stranger {
         address: IpAddr,

@@ -36,6 +36,8 @@ pub struct PeerStatus {
     pub since: wire::Instant,
     /// Why the channel was lost, or could not be had, in words. Empty while it is there, and as long as nothing went wrong.
     pub reason: String,
+    /// What to do about that; empty if it is not known.
+    pub cure: &'static str,
     /// Whether the way to it goes through a relay.
     pub relayed: bool,
     /// Why a relayed peer is not reached directly, in words; empty if that is not known yet.
@@ -100,6 +102,7 @@ impl PeerStatus {
             reach: ConnState::at_first(settings),
             since: wire::Instant::START,
             reason: String::new(),
+            cure: "",
             relayed: false,
             not_direct: String::new(),
             address: None,

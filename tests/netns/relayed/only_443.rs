@@ -71,14 +71,6 @@ pub(super) fn frames_cross(hub: &Hub, one: usize, other: usize, seed: u64) {
     assert_eq!(octets, 1_000_000);
 }
 
-/// What doctor says at a plant, beside the running gateway.
-fn doctor(hub: &Hub, plant: usize) -> String {
-    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", hub.scratch.path().join("run").display());
-    let file = hub.scratch.path().join(format!("{}.toml", site_name(plant as u8 + 1)));
-    let command = ["env", &variable, program().to_str().unwrap(), "doctor", file.to_str().unwrap()];
-    hub.plants.plants[plant].site.spawn(&command).unwrap().wait(3 * DEADLINE).unwrap().stdout
-}
-
 #[test]
 fn spokes_that_may_only_send_to_udp_443_reach_each_other_through_a_hub_there() {
     let hub = spokes([ONE_PORT, SYMMETRIC], PORT);
@@ -94,7 +86,7 @@ fn spokes_that_may_only_send_to_udp_443_reach_each_other_through_a_hub_there() {
         // The calls that were tried end at the firewall, and are few: a relay that works is no emergency.
         let calls = refused(&hub.plants.plants[own]);
         assert!((1..100).contains(&calls), "{calls} packets to other ports");
-        let said = doctor(&hub, own);
+        let said = hub.doctor(own);
         let cure = "set bind to port 443 at both sites";
         assert_eq!(said.matches(cure).count(), 1, "{said}");
         assert!(said.contains("is relayed by plant-2 (no direct way: no answer"), "{said}");
@@ -182,9 +174,11 @@ fn without_udp_doctor_names_the_port_that_has_to_be_let_out() {
     let line = hub.plants.plants[0].line.as_ref().unwrap();
     line.run(&["nft", "insert rule inet firewall pass meta l4proto udp drop"]).unwrap();
     hub.until(0, "the peer is lost", |report| report.sites[0].peers[0].state == "connecting");
-    let said = doctor(&hub, 0);
+    let said = hub.doctor(0);
     assert!(said.contains("plant-2 does not answer"), "{said}");
-    assert_eq!(said.matches("let UDP 443 in at its firewall and out at yours").count(), 1, "{said}");
+    let cure =
+        "UDP 443 is lost behind 192.168.1.1, before the internet; let it out at the firewall of this plant";
+    assert_eq!(said.matches(cure).count(), 1, "{said}");
     assert!(ping(hub.machine(0), hub.machine(1), Ip::V4, 1, 64).is_err());
     for site in hub.sites {
         site.stop().unwrap();

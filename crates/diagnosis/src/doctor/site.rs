@@ -4,6 +4,9 @@
 //! its LAN: a handshake with each peer, and what the path carries. The peers meet an instance of the site that they did
 //! not know, as after any start; what they send to it meanwhile is dropped. A gateway that runs is asked instead.
 
+mod silence;
+mod way;
+
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,8 +21,8 @@ use tunnel::{Mode, PeerId};
 use super::running::Running;
 use super::{Finding, Level, Options, local};
 use config::check::site::{IpVersion, Sums, lan_mtu, not_carried, path_payload};
+use config::site::Endpoint;
 use config::site::settings::{manager_settings, open_wan, settings};
-use config::site::{Endpoint, Host};
 use config::{Config, Site, SitePeer};
 use report::site::{RoundTripsReport, SitePathReport, SitePeerReport, SiteReport as Report, peer_report};
 
@@ -29,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const STEADY: Duration = Duration::from_secs(3);
 /// Answered probes of a path or a peer that are waited for, ten seconds of them: fewer show little of its jitter.
 const PROBES: u16 = 50;
+/// Silent peers whose ways are probed: each costs some seconds.
+const PROBED: usize = 4;
 /// Interval between looks at the site's sockets.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -74,14 +79,25 @@ pub(super) fn of_site(
         (Running::No, Some(patience)) => {
             let patience = patience.min(PATIENCE);
             tell(&format_args!("site {}: calling its peers, for up to {} s", site.name, patience.as_secs()));
-            ask(site, mtu.unwrap_or(1500), patience).unwrap_or_else(|finding| {
+            let (peers, notices) = ask(site, mtu.unwrap_or(1500), patience).unwrap_or_else(|finding| {
                 findings.push(finding);
-                Vec::new()
-            })
+                (Vec::new(), Vec::new())
+            });
+            // Callers that are not let in matter where a peer is missing.
+            let level = if peers.iter().all(is_there) { Level::Note } else { Level::Problem };
+            findings.extend(notices.into_iter().map(|text| Finding { level, about: "channel", text }));
+            peers
         }
     };
+    let mut probed = 0;
     for (peer, report) in site.peers.iter().zip(&peers) {
-        findings.extend(of_peer(site, peer, report, mtu));
+        if silence::is_silent(report) {
+            probed += 1;
+            let way = if probed > PROBED { None } else { silence::way(site, peer, report) };
+            findings.push(silence::finding(site, peer, report, &peers, way));
+        } else {
+            findings.extend(of_peer(site, peer, report, &peers, mtu));
+        }
     }
     SiteReport { name: site.name.clone(), lan: site.lan.clone(), findings, peers }
 }
@@ -108,8 +124,16 @@ fn lan(config: &Config, site: &Site, running: &Running, findings: &mut Vec<Findi
     None
 }
 
-/// Calls the peers of a site whose gateway does not run.
-fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerReport>, Finding> {
+fn is_there(report: &SitePeerReport) -> bool {
+    matches!(report.state.as_str(), "plain" | "connected" | "greeting")
+}
+
+/// Calls the peers of a site whose gateway does not run. Returns what is known of them, and what the channel says of callers that are none.
+fn ask(
+    site: &Site,
+    lan_mtu: usize,
+    patience: Duration,
+) -> Result<(Vec<SitePeerReport>, Vec<String>), Finding> {
     let problem = |error: &dyn fmt::Display| Finding::problem("UDP", error.to_string());
     let wan = open_wan(site).map_err(|error| problem(&error))?;
     let socket = wan.socket().map_err(|error| problem(&error))?;
@@ -141,8 +165,10 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
     };
     let peers = site.peers.iter().zip((0..).map(PeerId));
     let peers = peers.map(|(peer, number)| peer_report(peer, None, Some(&status), Some(number))).collect();
+    let strangers = manager.notices().into_iter().filter(|notice| notice.peer.is_none());
+    let strangers = strangers.map(|notice| notice.text).collect();
     manager.stop();
-    Ok(peers)
+    Ok((peers, strangers))
 }
 
 fn all_answered(status: &ManagerStatus) -> bool {
@@ -179,8 +205,14 @@ impl Steady {
     }
 }
 
-/// Findings from the figures of a peer.
-fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Option<usize>) -> Vec<Finding> {
+/// Findings from the figures of a peer that is not silent.
+fn of_peer(
+    site: &Site,
+    peer: &SitePeer,
+    report: &SitePeerReport,
+    reports: &[SitePeerReport],
+    lan_mtu: Option<usize>,
+) -> Vec<Finding> {
     let name = &peer.name;
     let because = if report.reason.is_empty() { String::new() } else { format!(" ({})", report.reason) };
     let at = report.address.as_ref().map_or_else(String::new, |address| format!(" at {address}"));
@@ -194,14 +226,9 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
                 ),
             )];
         }
-        "connected" | "greeting" => {
-            let hub = peer.via.as_ref().filter(|_| report.relayed);
-            let at = hub.map_or(at, |hub| format!(" through {}", hub.name));
-            let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
-            let for_plan = report.round_trips.map_or_else(String::new, for_plan);
-            findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}{for_plan}")));
-            findings.extend(of_paths(site, name, &report.paths));
-            findings.extend(not_measured(site, peer, report));
+        "refused" if !report.cure.is_empty() => {
+            let text = format!("{name} does not fit this site{because}: {}", report.cure);
+            return vec![Finding::problem("peer", text)];
         }
         "refused" => {
             return vec![Finding::problem(
@@ -219,27 +246,17 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
                 ),
             )];
         }
-        _ if peer.via.is_some() => {
-            let hub = peer.via.as_ref().map_or("", |hub| &hub.name);
-            return vec![Finding::problem(
-                "peer",
-                format!(
-                    "{name} does not answer through {hub}{because}: see that {hub} is connected and has relay = true and {name} among its peers; start the gateway of {name} or doctor there, with via for this site"
-                ),
-            )];
-        }
         _ => {
-            return vec![Finding::problem(
-                "peer",
-                format!(
-                    "{name} does not answer{because}: start its gateway or doctor there; let UDP {} in at its firewall and out at yours{}",
-                    peer.endpoint.as_ref().map_or(site.bind.port(), |endpoint| endpoint.port),
-                    unresolved(peer)
-                ),
-            )];
+            let hub = peer.via.as_ref().filter(|_| report.relayed);
+            let at = hub.map_or(at, |hub| format!(" through {}", hub.name));
+            let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
+            let for_plan = report.round_trips.map_or_else(String::new, for_plan);
+            findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}{for_plan}")));
+            findings.extend(of_paths(site, name, &report.paths));
+            findings.extend(not_measured(site, peer, report));
         }
     }
-    findings.extend(of_relay(site, peer, report));
+    findings.extend(of_relay(site, peer, report, reports));
     findings.extend(of_nat(site, peer, report));
     findings.extend(of_path(site, peer, report, lan_mtu));
     if let (Mode::HeaderEncryption, Some(Endpoint { port, .. })) = (peer.mode, &peer.endpoint) {
@@ -305,7 +322,12 @@ fn not_measured(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option
 const OFTEN_ALLOWED: u16 = 443;
 
 /// Whether a relay is needed.
-fn of_relay(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
+fn of_relay(
+    site: &Site,
+    peer: &SitePeer,
+    report: &SitePeerReport,
+    reports: &[SitePeerReport],
+) -> Option<Finding> {
     let (name, hub) = (&peer.name, &peer.via.as_ref()?.name);
     if !report.relayed {
         return Some(Finding::ok("relay", format!("{name} is reached directly: {hub} does not relay")));
@@ -315,11 +337,20 @@ fn of_relay(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Fin
         why => format!(" ({why})"),
     };
     let called = site.peers.iter().filter(|other| other.name == *hub).flat_map(SitePeer::endpoints);
-    let cure = if site.bind.port() != OFTEN_ALLOWED && called.into_iter().any(|to| to.port == OFTEN_ALLOWED) {
+    let own = site.bind.port();
+    let seen = reports.iter().find(|other| other.name == *hub).and_then(|other| other.seen_at.as_ref());
+    let seen = seen.and_then(|seen| seen.parse::<SocketAddr>().ok()).map_or(own, |seen| seen.port());
+    let cure = if own != OFTEN_ALLOWED && called.into_iter().any(|to| to.port == OFTEN_ALLOWED) {
         // Who is called there is called there for a firewall's sake, and that firewall drops calls to this site's port.
-        "where firewalls let UDP 443 out alone, set bind to port 443 at both sites, whose NATs have to keep it"
+        "where firewalls let UDP 443 out alone, set bind to port 443 at both sites, whose NATs have to keep it".to_owned()
+    } else if seen != own {
+        format!(
+            "for a direct way let the NAT of this plant keep UDP {own} for all destinations: {hub} sees {seen} in its place"
+        )
     } else {
-        "for a direct way let the NAT of one of the two sites forward the port of bind, or both NATs keep one port for all destinations"
+        format!(
+            "for a direct way let the NAT of {name} keep its port for all destinations, and its firewall answer: this plant's keeps {own}"
+        )
     };
     Some(Finding::note(
         "relay",
@@ -352,13 +383,6 @@ fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Findi
             ),
         )
     })
-}
-
-fn unresolved(peer: &SitePeer) -> &'static str {
-    match peer.endpoint.as_ref().map(|endpoint| &endpoint.host) {
-        Some(Host::Name(_)) => "; check that its name resolves to its address ('getent ahosts NAME')",
-        _ => "",
-    }
 }
 
 /// Findings about the path's size, beside its promise and the LAN's frames.

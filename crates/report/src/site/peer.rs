@@ -42,6 +42,7 @@ pub fn peer_report(
         state: channel.map_or(if plain { "plain" } else { "down" }, |(_, peer)| state(peer)).into(),
         seconds: channel.map_or(0, |(_, peer)| seconds(peer.since)),
         reason: channel.map(|(_, peer)| peer.reason.clone()).unwrap_or_default(),
+        cure: channel.map(|(_, peer)| peer.cure.to_owned()).unwrap_or_default(),
         address: address.map(|address| address.to_string()),
         round_trip_us: channel.and_then(|(_, peer)| peer.round_trip).map(microseconds),
         round_trips: channel.and_then(|(_, peer)| peer.round_trips).map(round_trips),

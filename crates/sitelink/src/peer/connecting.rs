@@ -191,7 +191,7 @@ impl Peer {
             (true, true) => ConnState::Refused,
             (true, false) => ConnState::Connecting,
         };
-        self.enter(reach, why.text.clone());
+        self.enter(reach, why);
     }
 
     /// The connection is gone.
@@ -225,7 +225,7 @@ impl Peer {
             (false, true) => Duration::ZERO,
             (false, false) => GRACE,
         };
-        self.enter(reach, why.text);
+        self.enter(reach, &why);
         self.call(delay);
     }
 }

@@ -24,7 +24,12 @@ fn found(peer: &str, lan_mtu: usize, change: impl FnOnce(&mut SitePeerReport)) -
     let mut report = peer_report(&site.peers[0], None, None, None);
     report.state = "connected".into();
     change(&mut report);
-    let findings = of_peer(&site, &site.peers[0], &report, Some(lan_mtu));
+    let (peer, reports) = (&site.peers[0], std::slice::from_ref(&report));
+    let findings = if silence::is_silent(&report) {
+        vec![silence::finding(&site, peer, &report, reports, None)]
+    } else {
+        of_peer(&site, peer, &report, reports, Some(lan_mtu))
+    };
     findings.into_iter().map(|finding| (finding.level, finding.text)).collect()
 }
 
@@ -33,9 +38,8 @@ const ENDPOINT: &str = "endpoint = \"198.51.100.7:7777\"";
 #[test]
 fn every_state_has_its_cure() {
     type Row<'r> = (&'r str, &'r str, Level, &'r [&'r str]);
-    let rows: [Row<'_>; 5] = [
+    let rows: [Row<'_>; 4] = [
         (ENDPOINT, "connecting", Level::Problem, &["does not answer (no answer", "UDP 7777"]),
-        ("endpoint = \"b.example:7777\"", "connecting", Level::Problem, &["getent ahosts"]),
         (ENDPOINT, "refused", Level::Problem, &["public_key", "frameward check"]),
         ("", "waiting", Level::Note, &["may connect from anywhere", "start its gateway"]),
         (ENDPOINT, "plain", Level::Note, &["not protected"]),
@@ -51,6 +55,72 @@ fn every_state_has_its_cure() {
     }
 }
 
+/// The channel knows the cause, so its cure is the one that is told.
+#[test]
+fn a_known_reason_has_one_cure() {
+    for state in ["connecting", "refused"] {
+        let findings = found(ENDPOINT, 1500, |report| {
+            (report.state, report.reason) = (state.into(), "cannot resolve b.example".into());
+            report.cure = "correct the name".into();
+        });
+        let [(level, text)] = &findings[..] else { panic!("{findings:?}") };
+        assert!(
+            *level == Level::Problem && text.ends_with("(cannot resolve b.example): correct the name"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn each_end_of_a_way_has_its_cure() {
+    use way::Way;
+    let site = site(ENDPOINT);
+    let to: SocketAddr = "198.51.100.7:7777".parse().unwrap();
+    let [inside, router] = ["192.168.1.1", "198.51.100.5"].map(|by| by.parse().unwrap());
+    let mut report = peer_report(&site.peers[0], None, None, None);
+    report.state = "connecting".into();
+    let mut other = report.clone();
+    other.state = "connected".into();
+    for (way, gets_out, words) in [
+        (Way::NoRoute, false, "no route to 198.51.100.7; give it one"),
+        (Way::HeldHere, false, "itself drops UDP 7777 to 198.51.100.7; let it out"),
+        (Way::NarrowHere, false, "less than the 1228 octets that QUIC needs; raise its MTU"),
+        (
+            Way::Narrow { by: router, octets: 1000 },
+            false,
+            "behind 198.51.100.5 carries packets of 1000 octets",
+        ),
+        (Way::Closed { by: to.ip() }, false, "nobody listens at UDP 7777 of 198.51.100.7; start its gateway"),
+        (Way::Closed { by: router }, false, "198.51.100.5 refuses UDP 7777 to 198.51.100.7; let it pass"),
+        (Way::Forbidden { by: to.ip() }, false, "198.51.100.7 refuses UDP 7777 to 198.51.100.7; let it pass"),
+        (Way::Unreachable { by: router }, false, "198.51.100.5 knows no way to 198.51.100.7; see that"),
+        (Way::Open, false, "prints there as identity as its public_key here"),
+        (
+            Way::Lost { behind: Some(inside) },
+            false,
+            "lost behind 192.168.1.1, before the internet; let it out",
+        ),
+        (
+            Way::Lost { behind: Some(inside) },
+            true,
+            "gets as far as 192.168.1.1, and nothing answers behind it",
+        ),
+        (
+            Way::Lost { behind: Some(router) },
+            false,
+            "gets as far as 198.51.100.5, and nothing answers behind it",
+        ),
+        (Way::Lost { behind: None }, true, "is lost, and other peers answer; let it in"),
+        (Way::Lost { behind: None }, false, "no router says where; let it pass at the firewalls of both"),
+    ] {
+        let reports = [report.clone(), if gets_out { other.clone() } else { report.clone() }];
+        let finding = silence::finding(&site, &site.peers[0], &report, &reports, Some((to, way)));
+        assert_eq!(finding.level, Level::Problem);
+        assert!(finding.text.contains(words), "{words:?} is not in {:?}", finding.text);
+        assert!(finding.text.starts_with("berlin does not answer: "), "{}", finding.text);
+    }
+}
+
 #[test]
 fn a_peer_behind_a_relay_is_told_of_with_its_relay() {
     let found = |state: &str, relayed: bool, why: &str| {
@@ -61,7 +131,12 @@ fn a_peer_behind_a_relay_is_told_of_with_its_relay() {
         (report.state, report.relayed, report.not_direct) = (state.into(), relayed, why.into());
         report.reason =
             if state == "connected" { String::new() } else { "no answer through the relay".into() };
-        let findings = of_peer(&site, &site.peers[0], &report, Some(1470));
+        let peer = &site.peers[0];
+        let findings = if silence::is_silent(&report) {
+            vec![silence::finding(&site, peer, &report, &[], None)]
+        } else {
+            of_peer(&site, peer, &report, &[], Some(1470))
+        };
         findings.into_iter().map(|finding| (finding.level, finding.text)).collect::<Vec<_>>()
     };
     let [(level, text)] = &found("connecting", false, "")[..] else { panic!("one finding") };
@@ -86,8 +161,9 @@ fn a_peer_behind_a_relay_is_told_of_with_its_relay() {
 fn where_firewalls_let_out_one_port_the_cure_is_that_port() {
     for (hub_port, own_port, cure) in [
         (443, 7787, "set bind to port 443 at both sites"),
-        (443, 443, "both NATs keep one port"),
-        (7787, 7787, "both NATs keep one port"),
+        (443, 443, "the NAT of berlin keep its port"),
+        (7787, 7787, "the NAT of berlin keep its port"),
+        (7787, 7788, "the NAT of this plant keep UDP 7788 for all destinations: hub sees 7787"),
     ] {
         let mut site = site("");
         let mut hub = site.peers[0].clone();
@@ -99,7 +175,9 @@ fn where_firewalls_let_out_one_port_the_cure_is_that_port() {
         site.bind.set_port(own_port);
         let mut report = peer_report(&site.peers[0], None, None, None);
         (report.state, report.relayed) = ("connected".into(), true);
-        let findings = of_peer(&site, &site.peers[0], &report, Some(1470));
+        let mut seen_by_hub = peer_report(&site.peers[1], None, None, None);
+        seen_by_hub.seen_at = Some(format!("203.0.113.9:{}", if own_port == 7788 { 7787 } else { own_port }));
+        let findings = of_peer(&site, &site.peers[0], &report, &[seen_by_hub], Some(1470));
         let told = findings.iter().filter(|finding| finding.text.contains(cure)).count();
         assert_eq!((told, findings[1].level), (1, Level::Note), "{findings:?}");
     }
