@@ -205,7 +205,7 @@ mutants=(
     'strangers.h|from.port = outer == MOST_OUTER ? U16(data + MOST_OUTER - UDP_OCTETS) : U16(data + ETHERNET + IPV4_OCTETS);|from.port = site->port;'
     'strangers.h|U16(data + MOST_OUTER - UDP_OCTETS)|U16(data + MOST_OUTER - UDP_OCTETS + 2)'
     'strangers.h|.address = address_at(data, outer, IPV4_SOURCE, IPV6_SOURCE)};|.zero = 0};'
-    'strangers.h|if (kind != UNKNOWN_IDENTIFIER) number|number'
+    'strangers.h|if (kind != UNKNOWN_IDENTIFIER) number|if (kind != SHORT_HEADER) number'
     'strangers.h|found ? known_as & ~ANY_IDENTIFIER : NOBODY|found ? (known_as & 0) : NOBODY'
     'strangers.h|else if (found && known_as & ANY_IDENTIFIER) return 1;|'
     'strangers.h|else if (found && known_as & ANY_IDENTIFIER) return 1;|else if (found) return 1;'
