@@ -260,6 +260,23 @@ fn what_a_known_address_takes_is_strangers_no_more() {
     }
 }
 
+#[test]
+fn a_share_is_the_smaller_the_more_addresses_are_known() {
+    // Two packets at once are the part of one that has it for itself.
+    let cost = Duration::from_millis(3);
+    let [here, peer] = addresses(false);
+    for (knowns, second) in [(1, Verdict::Pass), (1000, Verdict::Drop)] {
+        let mut site = load(WINDOW);
+        site.bound_strangers(here.ip(), &Stranger::ALL).unwrap();
+        site.share_among(knowns).unwrap();
+        site.know(0, peer, false).unwrap();
+        set_cost(&site, cost);
+        let [short, ..] = unproved(peer);
+        let verdicts = [0; 2].map(|_| verdict(&site, &short));
+        assert_eq!(verdicts, [Verdict::Pass, second], "{knowns}");
+    }
+}
+
 /// Without a flood of its own an address has the strangers' part besides, as before it was known.
 #[test]
 fn a_known_address_beyond_its_part_is_as_good_as_a_strangers() {
