@@ -159,7 +159,9 @@ fn a_flood_of_strangers_leaves_a_peers_address_its_own_part() {
         site.share_among(1).unwrap();
         site.know(7, peer, false).unwrap();
         for from in [other_port, other_host] {
-            unproved(from).iter().for_each(|packet| drop(verdict(&site, packet)));
+            for packet in unproved(from) {
+                verdict(&site, &packet);
+            }
             let verdicts = unproved(from).map(|packet| verdict(&site, &packet));
             assert_eq!(verdicts, [Verdict::Drop; 3], "{from} is a stranger's");
         }
