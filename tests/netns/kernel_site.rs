@@ -1,6 +1,7 @@
 //! Sites whose known flows go through the kernel, at both ends or at one: every frame arrives, once, whatever changes meanwhile. The
 //! counters of the network device show which way they went: an AF_XDP port has received only what user space forwarded.
 
+mod channel_flood;
 mod vlans;
 
 use std::time::{Duration, Instant};

@@ -81,6 +81,8 @@ pub(super) struct Driver<'r> {
     /// Address of the last caller that no answer reached, and when a person was told of one.
     unheard: Option<IpAddr>,
     told_unheard: Option<Instant>,
+    /// It was said that strangers' packets are not bounded at all addresses.
+    lack_told: bool,
 }
 
 impl<'r> Driver<'r> {
@@ -139,6 +141,7 @@ impl<'r> Driver<'r> {
             unknocked: None,
             unheard: None,
             told_unheard: None,
+            lack_told: false,
         };
         driver.renew();
         Ok(driver)
@@ -273,6 +276,11 @@ impl<'r> Driver<'r> {
             });
             busy |= more;
         }
+        if look && let Some(kernel) = &self.kernel {
+            let at = |peer: &Peer| (peer.id(), peer.sends_from());
+            let known = early.iter().chain(&*late).map(at);
+            kernel.know(known.flat_map(|(id, all)| all.into_iter().map(move |at| (id, at))).collect());
+        }
         for peer in late.iter_mut().chain(early) {
             peer.send_messages(now);
             while mailbox.messages.has_room() {
@@ -321,6 +329,8 @@ impl<'r> Driver<'r> {
             DriverEvent::Arrived(arrival) => {
                 if let Some(peer) = self.peer(arrival.peer) {
                     peer.adopt(arrival);
+                    // The programs know its address before its keys are installed.
+                    self.looked = None;
                 }
             }
             DriverEvent::Failed { peer, why } => {
@@ -426,6 +436,11 @@ impl<'r> Driver<'r> {
         for event in kernel.handle_timeout(now) {
             self.tell_session(now, event);
         }
+        let lack = kernel.lack();
+        if let Some(text) = lack.as_ref().filter(|_| !self.lack_told) {
+            self.shared.board.notice(&self.shared.shared_counters, None, text.clone());
+        }
+        self.lack_told = lack.is_some();
         while mailbox.messages.has_room() {
             let Some(command) = kernel.poll_command() else { break };
             mailbox.messages.send(ToWorker::Tunnel(command));

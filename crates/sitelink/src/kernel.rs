@@ -20,6 +20,7 @@
 //! | `lanes.rs`, `paths.rs`, `flows.rs` | of each peer: keys, the way to it, flows |
 //! | `stations.rs` | stations that flows need |
 //! | `plain.rs` | peers in plain mode |
+//! | `known.rs` | addresses of peers, whose packets are not strangers' |
 //! | `strangers.rs` | bounds of strangers' packets; lanes of the half, which the programs know from strangers' |
 //! | `handle_command.rs`, `handle_event.rs` | the order in which they act on words of sessions, and of the half |
 //!
@@ -28,6 +29,7 @@
 mod flows;
 mod handle_command;
 mod handle_event;
+mod known;
 mod lan;
 mod lanes;
 mod numbers;
@@ -58,6 +60,7 @@ pub use plain::PlainPeer;
 
 use super::random;
 use flows::{FlowRoom, FlowSweep, PeerFlows};
+use known::KnownAddresses;
 use lan::Lan;
 use lanes::{Lanes, PeerLanes};
 use paths::{Paths, PeerPath};
@@ -124,6 +127,7 @@ struct Kernel {
     judged: Option<Instant>,
     watches: Watches,
     bounds: Bounds,
+    known: KnownAddresses,
     /// The data port is the site's own: a management channel is there.
     has_channel: bool,
 }
@@ -194,6 +198,7 @@ impl KernelSite {
             judged: None,
             watches: Watches::new(lanes, window),
             bounds: Bounds::new(bind.ip()),
+            known: KnownAddresses::new(),
             has_channel: false,
         })))
     }
@@ -237,9 +242,10 @@ impl KernelSite {
     pub fn end(&self) {
         let mut kernel = self.lock();
         kernel.retain(|_| false);
-        let Kernel { site, wans, bounds, .. } = &mut *kernel;
+        let Kernel { site, wans, bounds, known, .. } = &mut *kernel;
         wans.leave_all(site);
         bounds.end(site);
+        known.set(site, Vec::new(), |_| true);
         let _ = site.clear_floods();
         kernel.has_channel = false;
         kernel.lan = Lan::none();
@@ -303,9 +309,23 @@ impl KernelSite {
     /// Watches the lanes that the half receives of a peer in identifier mode, by what it is told.
     pub(super) fn watch(&self, word: &ToWorker) {
         if let ToWorker::Tunnel(command) = word {
-            let Kernel { site, watches, .. } = &mut *self.lock();
+            let Kernel { site, watches, known, .. } = &mut *self.lock();
             watches.follow(site, command);
+            if matches!(command, Command::InstallReceive { .. }) {
+                known.tell(site, |peer| watches.are_complete(peer));
+            }
         }
+    }
+
+    /// Connected peers send from these addresses: packets of the channel and probes from there are no strangers'.
+    pub(super) fn know(&self, peers: Vec<(PeerId, SocketAddr)>) {
+        let Kernel { site, watches, known, .. } = &mut *self.lock();
+        known.set(site, peers, |peer| watches.are_complete(peer));
+    }
+
+    /// Says so if strangers' packets are not bounded at all addresses of this box.
+    pub(super) fn lack(&self) -> Option<String> {
+        self.lock().bounds.lack()
     }
 
     /// Follows an event of the half; `None`: the session has nothing to do with it. There may be another one for it.
@@ -348,9 +368,9 @@ impl Kernel {
 
     /// Bounds those strangers that cannot be taken for anybody else.
     fn bound_strangers(&mut self, now: Instant) {
-        let Self { site, watches, bounds, plain, has_channel, .. } = self;
+        let Self { site, known, bounds, plain, has_channel, .. } = self;
         let rules = [
-            (Stranger::UnknownIdentifier, *has_channel && watches.are_complete()),
+            (Stranger::UnknownIdentifier, *has_channel && known.are_complete()),
             (Stranger::LongHeader, *has_channel),
             (Stranger::ShortHeader, *has_channel),
             (

@@ -394,6 +394,11 @@ impl PeerPaths {
         self.wanted.places[usize::from(self.wanted.preferred)].map(|place| place.to)
     }
 
+    /// Where the peer was proved to be on each path, on this connection or, where it is not proved yet, on the one before.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.paths.iter().filter_map(PeerPath::proved).collect()
+    }
+
     /// Octets of the largest UDP payload that all paths in use carry.
     pub(super) const fn payload(&self) -> Option<u16> {
         self.wanted.payload

@@ -54,6 +54,8 @@ pub(super) struct Peer {
     public_key: Option<PublicKey>,
     via: Option<PublicKey>,
     direct: Direct,
+    /// Where its last connection was made without a relay.
+    connected_at: Option<SocketAddr>,
     /// QUIC has seen it at another address, which is not proved yet.
     claimed: Option<UnprovedMove>,
     /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
@@ -147,6 +149,7 @@ impl Peer {
             public_key: settings.public_key,
             via: settings.via,
             direct: Direct::default(),
+            connected_at: None,
             claimed: None,
             seen_at: None,
             told_seen: None,
@@ -200,6 +203,18 @@ impl Peer {
         if let Some(paths) = &mut self.paths {
             paths.resolved(number, found);
         }
+    }
+
+    /// Addresses that its packets to this site's data port come from, each proved by a handshake, a Ping or a probe. They stay when the
+    /// connection is gone: it is made anew from there.
+    pub(super) fn sends_from(&self) -> Vec<SocketAddr> {
+        let of_paths = self.paths.as_ref().map(PeerPaths::addresses).unwrap_or_default();
+        let here = match (&self.paths, self.mode) {
+            // It moves by Pings.
+            (None, Mode::Identifier) => self.address.is,
+            _ => self.connected_at,
+        };
+        here.into_iter().chain(of_paths).filter(|address| relayed_peer(*address).is_none()).collect()
     }
 
     pub(super) const fn id(&self) -> PeerId {

@@ -149,7 +149,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (!site) return XDP_DROP;
     u8 *data = start_of(ctx), *end = end_of(ctx);
     if (data + ETHERNET > end) return to_user_space(ctx, site);
-    if (!may_be_carried(site, U16(data + 12)) && !has_part(NOT_CARRIED)) return XDP_DROP;
+    if (!may_be_carried(site, U16(data + 12)) && !has_part(NOT_CARRIED, NOBODY, 0)) return XDP_DROP;
     if (data + SECTAG_FRAME > end || U16(data + 12) != MACSEC || data[14] & VERSION) return to_user_space(ctx, site);
     struct flow key = {.bits = data[14] & FLOW_BITS, .address = {U32(data), U32(data + 4), U32(data + 8)}};
     u64 header = (u64)U32(data + 16) << 16 | (u64)(data[14] & PACKET_BITS) << 48 | (u64)data[15] << 56;

@@ -35,7 +35,7 @@ use crate::run::Ran;
 pub use flow_path::FlowPath;
 pub use report::{FlowUse, KernelTime, LaneReport};
 pub use settings::{Room, Settings};
-pub use strangers::Stranger;
+pub use strangers::{MOST_HERE, MOST_KNOWN, Stranger};
 pub use udp_path::{UdpPath, Vxlan};
 
 /// Object file that a pinned clang makes of `bpf/site.bpf.c`.
@@ -102,6 +102,9 @@ impl Site {
             ("announced_flows", room.flows),
             ("stations", room.stations),
             ("addresses", room.stations),
+            ("here", MOST_HERE),
+            ("known", MOST_KNOWN),
+            ("known_parts", MOST_KNOWN),
         ];
         let mut programs = Programs::load(object, &PROGRAMS, &rooms)?;
         let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(programs.map("settings")?)?;

@@ -4,7 +4,7 @@
 //! | bounded | if |
 //! |---|---|
 //! | QUIC, both headers | the site has a management channel: the data port is its own |
-//! | unknown identifiers | the same, and every lane that the half receives is watched |
+//! | unknown identifiers | the same; from a peer's own address only if every lane is watched on which it sends |
 //! | unknown addresses | the site has peers in plain mode |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use netdev::route::addresses;
 use suite::tunnel::EpochSecret;
 use tunnel::{Command, PeerId};
 use wire::Instant;
-use xdp::site::{Site, Stranger};
+use xdp::site::{MOST_HERE, Site, Stranger};
 
 use super::lanes::fill;
 use super::numbers::Numbers;
@@ -36,6 +36,8 @@ const ALL: [IpAddr; 3] = [
 pub(super) struct Bounds {
     bind: IpAddr,
     told: BTreeSet<IpAddr>,
+    /// Addresses of this box for which there is no room.
+    beyond: usize,
     kinds: Vec<Stranger>,
     looked: Option<Instant>,
 }
@@ -60,7 +62,7 @@ struct Watched {
 
 impl Bounds {
     pub(super) const fn new(bind: IpAddr) -> Self {
-        Self { bind, told: BTreeSet::new(), kinds: Vec::new(), looked: None }
+        Self { bind, told: BTreeSet::new(), beyond: 0, kinds: Vec::new(), looked: None }
     }
 
     /// Bounds packets of these kinds, where packets for this box arrive.
@@ -76,12 +78,31 @@ impl Bounds {
                 addresses().map_or_else(|_| self.told.clone(), |found| found.into_iter().chain(ALL).collect())
             }
         };
+        self.tell(site, here, kinds);
+        (self.kinds, self.looked) = (kinds.to_vec(), Some(now));
+    }
+
+    /// Bounds packets that come to these addresses, as far as there is room. Those that are bounded stay so.
+    pub(super) fn tell(&mut self, site: &mut Site, here: BTreeSet<IpAddr>, kinds: &[Stranger]) {
         for gone in self.told.difference(&here) {
             let _ = site.free_strangers(*gone);
         }
-        self.told =
-            here.into_iter().filter(|address| site.bound_strangers(*address, kinds).is_ok()).collect();
-        (self.kinds, self.looked) = (kinds.to_vec(), Some(now));
+        let wanted = here.len();
+        let (known, new): (Vec<_>, Vec<_>) =
+            here.into_iter().partition(|address| self.told.contains(address));
+        let is_bounded = |address: &IpAddr| site.bound_strangers(*address, kinds).is_ok();
+        self.told = known.into_iter().chain(new).filter(is_bounded).collect();
+        self.beyond = wanted - self.told.len();
+    }
+
+    /// Says so if there are addresses at which nothing is bounded, for want of room.
+    pub(super) fn lack(&self) -> Option<String> {
+        (self.beyond > 0).then(|| {
+            format!(
+                "packets of strangers are bounded at {MOST_HERE} addresses of this box, and it has {} more, where they can take the CPU from peers' packets; set `bind` to the address that peers use",
+                self.beyond
+            )
+        })
     }
 
     /// The site is over.
@@ -89,7 +110,7 @@ impl Bounds {
         for address in std::mem::take(&mut self.told) {
             let _ = site.free_strangers(address);
         }
-        (self.kinds, self.looked) = (Vec::new(), None);
+        (self.kinds, self.looked, self.beyond) = (Vec::new(), None, 0);
     }
 }
 
@@ -146,9 +167,10 @@ impl Watches {
         epochs.push(Watched { epoch, count, lanes });
     }
 
-    /// True if the programs know every lane that the half receives.
-    pub(super) fn are_complete(&self) -> bool {
-        self.epochs.values().flatten().all(|known| known.lanes.len() == usize::from(known.count))
+    /// True if the programs know every lane that the half receives of a peer.
+    pub(super) fn are_complete(&self, peer: PeerId) -> bool {
+        let mut epochs = self.epochs.get(&peer).into_iter().flatten();
+        epochs.all(|known| known.lanes.len() == usize::from(known.count))
     }
 
     /// All other peers are gone.

@@ -1,10 +1,12 @@
 //! Programs in the kernel without a half: root.
 
+use std::net::IpAddr;
+
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tunnel::{Forwarding, Location, Mode, PeerSettings, RequestId};
 use wire::MacAddr;
 use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
-use xdp::site::{UdpPath, Vxlan};
+use xdp::site::{MOST_HERE, MOST_KNOWN, UdpPath, Vxlan};
 
 use super::lanes::NO_LANES;
 use super::numbers::GRACE;
@@ -582,6 +584,9 @@ fn stations_behind_a_plain_peer_are_forgotten_when_they_are_silent() {
     assert_eq!(known()[0] + known()[1], all[0] + 100);
 }
 
+/// Where packets to this box come from.
+const SENDER: &str = "198.51.100.7:7788";
+
 /// A packet of the network to this box.
 fn datagram(payload: &[u8]) -> Vec<u8> {
     let [udp, ip] = [8, 28].map(|octets| (octets + payload.len() as u16).to_be_bytes());
@@ -648,9 +653,19 @@ fn strangers_are_bounded_where_the_programs_know_who_is_none() {
     assert!(passes(&kernel, &of_half(2, 1, seq + 5)) && !passes(&kernel, &of_half(2, 0, seq + 5)));
     assert_eq!(look(), [true; 3]);
 
+    let (sender, elsewhere) = (SENDER.parse().unwrap(), "198.51.100.8:7788".parse().unwrap());
+    kernel.know(vec![(PeerId(0), elsewhere), (PeerId(1), elsewhere)]);
     install(&kernel, 1, 0, 3);
-    assert_eq!(look(), [false, true, true], "a lane of the half is not watched");
+    assert_eq!(look(), [true; 3], "a lane of the half is not watched, of a peer elsewhere");
+    kernel.know(vec![(PeerId(0), elsewhere), (PeerId(1), sender)]);
+    assert_eq!(look(), [false, true, true], "of one there");
     kernel.watch(&ToWorker::Tunnel(begin(1)));
+    install(&kernel, 1, 1, 2);
+    assert_eq!(look(), [true; 3], "all lanes are watched");
+    install(&kernel, 1, 2, 3);
+    assert!(!look()[0], "at once");
+    kernel.watch(&ToWorker::Tunnel(begin(1)));
+    kernel.know(vec![(PeerId(0), elsewhere)]);
     assert_eq!(look(), [true; 3]);
     kernel.watch(&ToWorker::Tunnel(begin(0)));
     assert!(!passes(&kernel, &of_half(2, 0, 10)), "its keys are void");
@@ -658,6 +673,85 @@ fn strangers_are_bounded_where_the_programs_know_who_is_none() {
     kernel.end();
     assert_eq!(kernel.floods(), Floods::default());
     assert_eq!([0x3f, 0x40, 0xc0].map(|first| is_bounded(&kernel, first)), [false; 3]);
+}
+
+/// Strangers have used up their part of QUIC's packets.
+fn besieged() -> KernelSite {
+    let kernel = kernel(1);
+    let words = kernel.lock().site.turns().unwrap();
+    words.words()[4].store(10_000_000_000, std::sync::atomic::Ordering::SeqCst);
+    kernel.expect_channel();
+    drop(kernel.handle_timeout(NOW));
+    assert!(is_bounded(&kernel, 0x40) && is_bounded(&kernel, 0xc0));
+    kernel
+}
+
+#[test]
+fn a_connected_peers_packets_have_a_part_of_their_own() {
+    let short = datagram(&[&[0x40][..], &[0x3f; 60]].concat());
+    let at = |address: &str| (PeerId(0), address.parse().unwrap());
+    for (known, has) in [
+        (vec![], false),
+        (vec![at("198.51.100.7:7789")], false),
+        (vec![at("198.51.100.8:7788")], false),
+        (vec![at(SENDER)], true),
+        (vec![at("[::ffff:198.51.100.7]:7788"), at("192.0.2.1:1"), at(SENDER)], true),
+    ] {
+        let kernel = besieged();
+        kernel.know(known.clone());
+        assert_eq!(passes(&kernel, &short), has, "{known:?}");
+        assert!(!passes(&kernel, &short), "{known:?}");
+        // Others have theirs, and those who leave leave nothing.
+        kernel.know(vec![at("192.0.2.2:1")]);
+        kernel.know(vec![at("192.0.2.2:1"), at(SENDER)]);
+        kernel.know(vec![]);
+        assert!(!passes(&kernel, &short), "it is a stranger's");
+        kernel.know(vec![at(SENDER)]);
+        kernel.end();
+        kernel.know(vec![]);
+        assert_eq!(kernel.lock().known.counts(), [0, MOST_KNOWN as usize]);
+    }
+}
+
+#[test]
+fn peers_beyond_the_room_are_taken_for_strangers() {
+    let kernel = besieged();
+    let peers: Vec<_> =
+        (0..=MOST_KNOWN as u16).map(|peer| (PeerId(peer), SocketAddr::from(([10, 0, 0, 1], peer)))).collect();
+    kernel.know(peers.clone());
+    assert_eq!(kernel.lock().known.counts(), [MOST_KNOWN as usize, 0]);
+    let bounds_identifiers = || {
+        kernel.lock().looked = None;
+        drop(kernel.handle_timeout(NOW));
+        is_bounded(&kernel, 0x3f)
+    };
+    assert!(bounds_identifiers());
+    // Its frames are not dropped as a stranger's.
+    install(&kernel, MOST_KNOWN as u16, 0, 3);
+    assert!(!bounds_identifiers(), "there is no room to know where its packets come from");
+    kernel.know(peers[1..].to_vec());
+    assert!(bounds_identifiers());
+    assert_eq!(kernel.lock().known.counts(), [MOST_KNOWN as usize, 0]);
+}
+
+#[test]
+fn addresses_of_this_box_beyond_the_room_are_told() {
+    let kernel = kernel(1);
+    let mut locked = kernel.lock();
+    let site = &mut locked.site;
+    let mut bounds = Bounds::new(std::net::Ipv4Addr::UNSPECIFIED.into());
+    let here =
+        |numbers: std::ops::Range<u32>| numbers.map(|number| IpAddr::from(number.to_be_bytes())).collect();
+    bounds.tell(site, here(1..MOST_HERE + 1), &[Stranger::ShortHeader]);
+    assert_eq!(bounds.lack(), None);
+    bounds.tell(site, here(0..MOST_HERE + 6), &[Stranger::ShortHeader]);
+    let lack = bounds.lack().unwrap();
+    assert!(lack.contains("at 1024 addresses of this box, and it has 6 more"), "{lack}");
+    let first = IpAddr::from([0; 4]);
+    assert!(site.free_strangers(first).is_err(), "those that were bounded stay so");
+    bounds.tell(site, here(0..5), &[Stranger::ShortHeader]);
+    assert_eq!(bounds.lack(), None);
+    site.free_strangers(first).unwrap();
 }
 
 #[test]
@@ -672,7 +766,7 @@ fn watched_lanes_are_free_after_their_peers() {
         }
         std::thread::sleep(GRACE / 3);
         kernel.lock().watches.reuse();
-        assert!(kernel.lock().watches.are_complete(), "{epoch}");
+        assert!(kernel.lock().watches.are_complete(PeerId(0)), "{epoch}");
     }
     kernel.retain(|_| false);
     std::thread::sleep(GRACE);
@@ -687,7 +781,7 @@ fn all_lanes_are_watched_when_all_peers_begin_an_epoch_at_once() {
     for epoch in 0..3 {
         for peer in 0..5 {
             install(&kernel, peer, epoch, 2);
-            assert!(kernel.lock().watches.are_complete(), "epoch {epoch} of peer {peer}");
+            assert!(kernel.lock().watches.are_complete(PeerId(peer)), "epoch {epoch} of peer {peer}");
         }
     }
 }

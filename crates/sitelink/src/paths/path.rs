@@ -66,8 +66,13 @@ impl PeerPath {
 
     /// Where its packets go, if the peer was proved to be there on this connection or on the one before.
     pub(super) fn place(&self) -> Option<Place> {
-        let to = self.meter.proved().or(self.kept.map(|kept| kept.to))?;
+        let to = self.proved()?;
         Some(Place { to, source: *self.source.as_ref().ok()? })
+    }
+
+    /// Where the peer was proved to be last.
+    pub(super) fn proved(&self) -> Option<SocketAddr> {
+        self.meter.proved().or(self.kept.map(|kept| kept.to))
     }
 
     /// There are other keys: it is measured and proved anew. `used`: packets went over it.

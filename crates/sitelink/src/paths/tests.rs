@@ -313,6 +313,7 @@ fn on_another_connection_data_goes_over_all_paths_of_before_until_one_is_proved(
     paths.begin(at(5_000), false, address(1), Some(route));
     paths.judge(at(5_001));
     assert_eq!(paths.wanted, before, "nothing has changed yet");
+    assert_eq!(paths.addresses(), [address(1), address(2)], "where it was proved to be");
     let made: Vec<_> = paths.made.iter().flat_map(|made| &made.places).map(|place| place.to).collect();
     assert_eq!(made, [address(1), address(2)], "nor for QUIC");
     // One is proved; the other one stays for as long as a path that is down.
@@ -330,6 +331,7 @@ fn a_new_address_of_a_peer_is_reached_by_each_way_out_besides_those_of_before() 
     paths.begin(at(5_000), false, address(9), None);
     paths.judge(at(5_001));
     assert_eq!(destinations(&paths), [address(1), address(2), address(9), address(9)]);
+    assert_eq!(paths.addresses(), [address(1), address(2)], "the new one is not proved on any path");
     let sources = |number: usize| paths.wanted.places[number].map(|place| place.source);
     assert_eq!((sources(2), sources(3)), (sources(0), sources(1)));
     assert_eq!(paths.wanted.payload, Some(1200));

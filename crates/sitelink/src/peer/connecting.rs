@@ -164,6 +164,7 @@ impl Peer {
             None if self.mode == Mode::Identifier => self.address.is = Some(address),
             None => {}
         }
+        self.connected_at = Some(address);
         if self.paths.is_none() {
             self.probe_round_trips(&connection, ours, address);
         }

@@ -1,6 +1,6 @@
 //! The structures of `bpf/window.h` and `bpf/site.bpf.c`, octet by octet, in the machine's byte order.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use suite::Secret;
@@ -15,7 +15,7 @@ use super::settings::Settings;
 use super::udp_path::{UdpPath, Vxlan};
 use crate::octets::{long, nanoseconds, put, word};
 
-pub(super) const SETTINGS: usize = 56;
+pub(super) const SETTINGS: usize = 64;
 pub(super) const TRANSMIT_LANE: usize = 56;
 pub(super) const OUTWARD_FLOW: usize = 80;
 pub(super) const TURNS: usize = 40;
@@ -24,6 +24,7 @@ pub(super) const STATION: usize = 48;
 pub(super) const PEER: usize = 8;
 pub(super) const PATH: usize = 96;
 pub(super) const ADDRESS: usize = 16;
+pub(super) const SOURCE: usize = 24;
 pub(super) const COMMAND: usize = 64;
 pub(super) const COUNTERS: usize = 12;
 /// Kinds of strangers' packets (`enum stranger`).
@@ -42,6 +43,8 @@ const BEHIND: u32 = 2;
 const VNI_THERE: u8 = 0x08;
 /// In place of a port or an EtherType: above all of them.
 const NONE: u32 = 1 << 16;
+/// Identifiers from a known address may be of lanes that are not watched (`ANY_IDENTIFIER`).
+const ANY_IDENTIFIER: u32 = 1 << 31;
 /// Offset of the cost of a packet in `struct turns`.
 const COST: usize = 32;
 
@@ -82,6 +85,11 @@ pub(super) fn settings(settings: &Settings, [buckets, watched]: [u32; 2], rest: 
 /// Sets the EtherType of cells in [`settings`].
 pub(super) fn set_cyclic(octets: &mut [u8; SETTINGS], ether_type: Option<EtherType>) {
     put(octets, 48, &ether_type.map_or(NONE, |ether_type| as_read(ether_type.0)).to_ne_bytes());
+}
+
+/// Sets the number of known addresses in [`settings`].
+pub(super) fn set_knowns(octets: &mut [u8; SETTINGS], knowns: u32) {
+    put(octets, 56, &knowns.to_ne_bytes());
 }
 
 /// Where [`settings`] has the longest frame that the LAN takes.
@@ -226,6 +234,19 @@ pub(super) fn ip_address(address: IpAddr) -> [u8; ADDRESS] {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
     }
+}
+
+/// Where a packet comes from.
+pub(super) fn source(from: SocketAddr) -> [u8; SOURCE] {
+    let mut octets = [0; SOURCE];
+    put(&mut octets, 0, &ip_address(from.ip()));
+    put(&mut octets, ADDRESS, &as_read(from.port()).to_ne_bytes());
+    octets
+}
+
+/// Number of a known address, and whether all identifiers pass that come from there.
+pub(super) const fn known(number: u32, any_identifier: bool) -> u32 {
+    if any_identifier { number | ANY_IDENTIFIER } else { number }
 }
 
 /// A command for a lane. On the heap, and wiped when it is dropped.

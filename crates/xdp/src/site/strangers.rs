@@ -1,6 +1,6 @@
 //! Strangers' packets for user space: which the programs bound, and how many they have dropped (`bpf/strangers.h`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use aya::maps::{Array, HashMap};
 use suite::tunnel::LaneKey;
@@ -9,6 +9,11 @@ use wire::EtherType;
 use super::Site;
 use super::layout;
 use crate::error::XdpError;
+
+/// Addresses of this box at which strangers' packets are bounded, at most.
+pub const MOST_HERE: u32 = 1024;
+/// Addresses of peers that the programs know, at most.
+pub const MOST_KNOWN: u32 = 1024;
 
 /// A kind of strangers' packets (`enum stranger`). Each has a part of the worker's time for itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +46,7 @@ impl Site {
     /// ([`Site::turns`]), and no others. Until this is said, all of them go to user space.
     ///
     /// # Errors
-    /// If there is no room for more addresses.
+    /// If there is no room for more addresses: [`MOST_HERE`].
     pub fn bound_strangers(&mut self, address: IpAddr, kinds: &[Stranger]) -> Result<(), XdpError> {
         let bits = kinds.iter().fold(0, |bits, kind| bits | 1_u32 << *kind as u32);
         let here = HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(self.programs.map("here")?);
@@ -55,6 +60,38 @@ impl Site {
     pub fn free_strangers(&mut self, address: IpAddr) -> Result<(), XdpError> {
         let here = HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(self.programs.map("here")?);
         Ok(here?.remove(&layout::ip_address(address))?)
+    }
+
+    /// Sets the number of known addresses ([`Site::know`]): each has a part of that sixteenth of the worker's time which is for all of them.
+    /// To be raised before an address is known, and lowered after one is forgotten.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn share_among(&mut self, knowns: u32) -> Result<(), XdpError> {
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?;
+        let mut settings = common.get(&0, 0)?;
+        layout::set_knowns(&mut settings, knowns);
+        Ok(common.set(0, settings, 0)?)
+    }
+
+    /// Says that a connected peer sends from here. Its packets of QUIC and probes have a part of their own, which this number below
+    /// [`MOST_KNOWN`] stands for. `any_identifier`: identifiers from there are not bounded, since not all lanes are watched on which the
+    /// peer sends.
+    ///
+    /// # Errors
+    /// If there is no room for more addresses.
+    pub fn know(&mut self, number: u32, from: SocketAddr, any_identifier: bool) -> Result<(), XdpError> {
+        let known = HashMap::<_, [u8; layout::SOURCE], u32>::try_from(self.programs.map("known")?);
+        Ok(known?.insert(layout::source(from), layout::known(number, any_identifier), 0)?)
+    }
+
+    /// Takes packets from an address for strangers' again.
+    ///
+    /// # Errors
+    /// If it was not known.
+    pub fn forget_known(&mut self, from: SocketAddr) -> Result<(), XdpError> {
+        let known = HashMap::<_, [u8; layout::SOURCE], u32>::try_from(self.programs.map("known")?);
+        Ok(known?.remove(&layout::source(from))?)
     }
 
     /// Says that the site carries frames with this EtherType too, of cells: they are no strangers'.

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use tunnel::{Command, Discard, PacketSource, PeerId, UnknownDiscard};
 use wire::EtherType;
 use wire::tunnel::PacketForm;
-use xdp::Verdict;
-use xdp::site::{Site, Stranger};
+use xdp::site::{MOST_HERE, MOST_KNOWN, Site, Stranger};
+use xdp::{Verdict, XdpError};
 
 use crate::packets::{addresses, datagram, datagram_between, frame, packet, secret, station, udp_payload};
 use crate::world::{GENERATION, PEERS, WINDOW, World, load};
@@ -135,6 +135,180 @@ fn no_kind_takes_the_part_of_another() {
         assert_eq!(verdict(&site, &of_peer), Verdict::Pass, "a plain peer is none");
     }
     assert_eq!(verdict(&site, &datagram_between([plain, there], false, &inner)), Verdict::Drop);
+}
+
+/// QUIC with a short header, with a long one, and an unknown identifier.
+const FIRSTS: [u8; 3] = [0x40, 0xc0, 0x3f];
+
+/// Packets that begin like these, from somewhere.
+fn unproved(from: SocketAddr) -> [Vec<u8>; 3] {
+    let here = addresses(from.is_ipv6())[0];
+    FIRSTS.map(|first| datagram_between([here, from], false, &[&[first][..], &[0x3f; 40]].concat()))
+}
+
+#[test]
+fn a_flood_of_strangers_leaves_a_peers_address_its_own_part() {
+    for v6 in [false, true] {
+        let [here, peer] = addresses(v6);
+        let mut site = load(WINDOW);
+        site.bound_strangers(here.ip(), &Stranger::ALL).unwrap();
+        set_cost(&site, DEAR);
+        let other_port = SocketAddr::new(peer.ip(), peer.port() ^ 1);
+        let other_host =
+            SocketAddr::new(if v6 { "fd00::99" } else { "192.0.2.99" }.parse().unwrap(), peer.port());
+        site.share_among(1).unwrap();
+        site.know(7, peer, false).unwrap();
+        for from in [other_port, other_host] {
+            for packet in unproved(from) {
+                verdict(&site, &packet);
+            }
+            let verdicts = unproved(from).map(|packet| verdict(&site, &packet));
+            assert_eq!(verdicts, [Verdict::Drop; 3], "{from} is a stranger's");
+        }
+        let [short, long, identifier] = unproved(peer);
+        assert_eq!(verdict(&site, &identifier), Verdict::Drop, "what it has sent is known by itself");
+        let before = site.floods().unwrap();
+        assert_eq!(verdict(&site, &short), Verdict::Pass, "its own part");
+        assert_eq!(
+            [&short, &long].map(|packet| verdict(&site, packet)),
+            [Verdict::Drop; 2],
+            "one for all of QUIC"
+        );
+        let [_, longs, shorts, ..] =
+            std::array::from_fn::<_, 5, _>(|kind| site.floods().unwrap()[kind] - before[kind]);
+        assert_eq!([longs, shorts], [1, 1]);
+        // With it, another peer's packets have theirs still.
+        site.share_among(2).unwrap();
+        site.know(8, other_port, false).unwrap();
+        assert_eq!(verdict(&site, &unproved(other_port)[1]), Verdict::Pass);
+        site.forget_known(other_port).unwrap();
+        site.forget_known(peer).unwrap();
+        site.know(9, peer, true).unwrap();
+        assert_eq!(
+            [0; 3].map(|_| verdict(&site, &identifier)),
+            [Verdict::Pass; 3],
+            "of lanes that are not watched"
+        );
+        assert_eq!(
+            verdict(&site, &unproved(other_host)[2]),
+            Verdict::Drop,
+            "strangers are bounded beside it"
+        );
+        assert_eq!(
+            [0; 2].map(|_| verdict(&site, &short)),
+            [Verdict::Pass, Verdict::Drop],
+            "number 9 has its own"
+        );
+        site.forget_known(peer).unwrap();
+        assert_eq!(unproved(peer).map(|packet| verdict(&site, &packet)), [Verdict::Drop; 3]);
+        assert!(site.forget_known(peer).is_err());
+    }
+}
+
+/// A flood in the names of some peers takes these peers' shares. Others and strangers together get no more than without known addresses.
+#[test]
+fn known_addresses_share_a_sixteenth_and_take_it_from_strangers() {
+    const COST: Duration = Duration::from_micros(20);
+    const SENT: u32 = 20_000;
+    let [here, peer] = addresses(false);
+    let from = |number: u16| SocketAddr::new(peer.ip(), 1000 + number);
+    let at_once = |parts: u32| (4 * AT_ONCE.as_nanos() / (parts * PARTS * COST).as_nanos()) as u64;
+    for knowns in [1_u32, 8] {
+        let mut site = load(WINDOW);
+        site.bound_strangers(here.ip(), &Stranger::ALL).unwrap();
+        site.share_among(knowns).unwrap();
+        (0..knowns).for_each(|number| site.know(number, from(number as u16), false).unwrap());
+        set_cost(&site, COST);
+        let run = |site: &Site, packet: &[u8]| {
+            let (before, began) = (site.floods().unwrap()[2], Clock::now());
+            site.run_inward(packet, SENT).unwrap();
+            (u64::from(SENT) - (site.floods().unwrap()[2] - before), began.elapsed())
+        };
+        // Strangers have used up their part, so what passes has a part of its own.
+        let [strange, ..] = unproved(SocketAddr::new("192.0.2.99".parse().unwrap(), 5));
+        let began = Clock::now();
+        let (mut all, _) = run(&site, &strange);
+        for number in 0..knowns {
+            let [short, ..] = unproved(from(number as u16));
+            let (passed, took) = run(&site, &short);
+            let meanwhile = (began.elapsed().as_nanos() / (PARTS * COST).as_nanos()) as u64;
+            println!("address {number} of {knowns}: {passed} in {took:?}");
+            assert!(passed >= at_once(knowns), "{passed}");
+            assert!(passed <= at_once(knowns) + meanwhile + 2, "{passed}");
+            all += passed;
+        }
+        let time = (began.elapsed().as_nanos() / (PARTS * COST).as_nanos()) as u64;
+        assert!(
+            all <= at_once(1) + at_once(4) + time + 4 + u64::from(knowns),
+            "{all} in {:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[test]
+fn what_a_known_address_takes_is_strangers_no_more() {
+    let [here, peer] = addresses(false);
+    let stranger = SocketAddr::new("192.0.2.99".parse().unwrap(), 5);
+    for (kind, other) in [(0, 1), (1, 0)] {
+        let mut site = load(WINDOW);
+        site.bound_strangers(here.ip(), &Stranger::ALL).unwrap();
+        site.share_among(1).unwrap();
+        site.know(0, peer, false).unwrap();
+        set_cost(&site, DEAR);
+        let verdicts = [(peer, kind), (stranger, kind), (stranger, other)];
+        let verdicts = verdicts.map(|(from, kind)| verdict(&site, &unproved(from)[kind]));
+        assert_eq!(verdicts, [Verdict::Pass, Verdict::Drop, Verdict::Pass]);
+    }
+}
+
+#[test]
+fn a_share_is_the_smaller_the_more_addresses_are_known() {
+    // Two packets at once are the part of one that has it for itself.
+    let cost = Duration::from_millis(3);
+    let [here, peer] = addresses(false);
+    for (knowns, second) in [(1, Verdict::Pass), (1000, Verdict::Drop)] {
+        let mut site = load(WINDOW);
+        site.bound_strangers(here.ip(), &Stranger::ALL).unwrap();
+        site.share_among(knowns).unwrap();
+        site.know(0, peer, false).unwrap();
+        set_cost(&site, cost);
+        let [short, ..] = unproved(peer);
+        let verdicts = [0; 2].map(|_| verdict(&site, &short));
+        assert_eq!(verdicts, [Verdict::Pass, second], "{knowns}");
+    }
+}
+
+/// Without a flood of its own an address has the strangers' part besides, as before it was known.
+#[test]
+fn a_known_address_beyond_its_part_is_as_good_as_a_strangers() {
+    let [here, peer] = addresses(false);
+    let mut site = load(WINDOW);
+    site.bound_strangers(here.ip(), &Stranger::ALL).unwrap();
+    site.share_among(1000).unwrap();
+    site.know(0, peer, false).unwrap();
+    set_cost(&site, DEAR / 100_000);
+    let [short, ..] = unproved(peer);
+    assert_eq!([0; 5].map(|_| verdict(&site, &short)), [Verdict::Pass; 5], "its own part has room for one");
+}
+
+#[test]
+fn addresses_beyond_the_room_are_refused() {
+    let mut site = load(WINDOW);
+    let here = |number: u32| std::net::IpAddr::from((0x0a00_0000 + number).to_be_bytes());
+    let from = |number: u32| SocketAddr::new(here(number), 5);
+    for number in 0..MOST_HERE {
+        site.bound_strangers(here(number), &Stranger::ALL).unwrap();
+    }
+    assert!(matches!(site.bound_strangers(here(MOST_HERE), &Stranger::ALL), Err(XdpError::Map(_))));
+    site.free_strangers(here(0)).unwrap();
+    site.bound_strangers(here(MOST_HERE), &Stranger::ALL).unwrap();
+    for number in 0..MOST_KNOWN {
+        site.know(number, from(number), false).unwrap();
+    }
+    assert!(matches!(site.know(0, from(MOST_KNOWN), false), Err(XdpError::Map(_))));
+    site.forget_known(from(1)).unwrap();
+    site.know(1, from(MOST_KNOWN), false).unwrap();
 }
 
 #[test]
