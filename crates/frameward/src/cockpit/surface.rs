@@ -246,14 +246,14 @@ impl Surface {
         Ok(answer)
     }
 
-    /// Fails unless the inventory has the gateway or connection.
+    /// Fails unless the inventory has the gateway or connection. One that is revoked is not there any more, and its second step may be due.
     fn is_in_inventory(&self, goal: Goal, name: &str) -> Result<(), Refused> {
         let layout = self.layout();
-        let is_there = match goal {
-            Goal::Rotate => layout.connections.iter().any(|one| one.name == name),
-            _ => layout.gateways.contains_key(name),
+        let (what, is_there) = match goal {
+            Goal::Rotate => ("connection", layout.connections.iter().any(|one| one.name == name)),
+            Goal::Revoke => ("gateway", fleet::GatewayName::new(name).is_some()),
+            _ => ("gateway", layout.gateways.contains_key(name)),
         };
-        let what = if goal == Goal::Rotate { "connection" } else { "gateway" };
         let cause = format!("the inventory has no such {what}");
         if is_there {
             Ok(())

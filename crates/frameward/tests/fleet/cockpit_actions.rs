@@ -149,6 +149,12 @@ fn what_is_ordered_is_a_command_and_the_audit_log_says_for_whom() {
     assert_eq!(served.post(revoke, &anna, &json!({ "confirm": "crane" })).0, 400);
     let revoked = served.ordered(revoke, &anna, &json!({ "confirm": "robot" }));
     assert_eq!(revoked["state"], "done", "{revoked}");
+    // Its second step is due, so the same order is taken though the gateway is in the inventory no more.
+    let again = served.ordered(revoke, &anna, &json!({ "confirm": "robot" }));
+    assert!(
+        again["state"] == "done" && again["lines"].to_string().contains("until then robot can speak"),
+        "{again}"
+    );
     let inventory = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
     assert!(
         inventory.contains("[revoked.robot]") || fleet.path("inventory/revoked.toml").exists(),

@@ -30,7 +30,7 @@ const orders = (() => {
     byId("order-label").hidden = wanted.label === undefined;
     write(byId("order-label").firstElementChild, wanted.label || "");
     write(send, WORDS_OF[word]);
-    send.className = word === "revoke" ? "bad" : "";
+    send.className = word === "revoke" ? "danger" : "";
     input.value = "";
     trouble.hidden = true;
     ready();
@@ -76,9 +76,12 @@ const orders = (() => {
     return element;
   };
   const ended = (one) => (one.stopped_by ? `, stopped by ${one.stopped_by}` : one.ended === null ? "" : `, for ${whole(one.ended - one.time)} s`);
-  const entry = (one) => make("li", "", make("time", "", moment(one.time)), make("span", "",
+  // What was interrupted goes on with the same order.
+  const again = (one, at, all) => (one.state !== "running" && ["rotate", "revoke"].includes(one.action) && can(one.action) &&
+    all.findIndex(({ action, object }) => action === one.action && object === one.object) === at ? [" ", button(one.action, one.object)] : []);
+  const entry = (one, at, all) => make("li", "", make("time", "", moment(one.time)), make("span", "",
     pill(LEVEL_OF[one.state] || "attention", one.state), " ", make("strong", "", `${one.action} ${one.object}`), make("span", "soft", ` by ${one.by || "nobody"}${ended(one)}`),
-    ...(one.state === "running" && can("stop") ? [" ", stop(one)] : []), make("ul", "reasons", ...one.lines.map((line) => make("li", "", line)))));
+    ...(one.state === "running" && can("stop") ? [" ", stop(one)] : []), ...again(one, at, all), make("ul", "reasons", ...one.lines.map((line) => make("li", "", line)))));
   const draw = () => {
     const { you, may, actions } = state;
     byId("nav-actions").hidden = may.length === 0 && actions.length === 0;
@@ -107,7 +110,8 @@ const orders = (() => {
   };
   // Buttons of a gateway that this viewer may press.
   const ofGateway = (one) => {
-    const words = ["note", ...(one.heard === null ? ["approve"] : []), "revoke"].filter(can);
+    // A box that has a configuration was taken before.
+    const words = ["note", ...(one.heard === null && one.published === null ? ["approve"] : []), "revoke"].filter(can);
     return words.length ? [make("p", "orders", ...words.map((word) => button(word, one.name)))] : [];
   };
   const ofConnection = (one) => (can("rotate") ? [" ", button("rotate", one.name)] : []);
