@@ -123,26 +123,8 @@ fn what_is_ordered_is_a_command_and_the_audit_log_says_for_whom() {
     let nowhere = served.post("/api/gateways/nobody/note", &bert, &json!({ "text": "x" }));
     assert_eq!((nowhere.0, &nowhere.1["cause"]), (404, &"the inventory has no such gateway".into()));
 
-    // Keys, by the signing key that the controller has. The gateways are heard, and never confirm.
-    // The box is for no link yet.
+    // The box is for no link yet, and nothing is rendered for it.
     fs::write(fleet.path("inventory/plant.toml"), plant).unwrap();
-    ["press", "crane"].iter().for_each(|name| fleet.beats(name));
-    let (status, begun) = served.post("/api/connections/line/rotate", &anna, &json!({}));
-    assert_eq!(status, 202, "{begun}");
-    let number = begun["action"].clone();
-    served.action(&anna, &number, |action| {
-        action["lines"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().contains("waits up to"))
-    });
-    let (status, busy) = served.post("/api/connections/ring/rotate", &anna, &json!({}));
-    assert_eq!((status, &busy["cause"]), (409, &"rotate line is under way".into()));
-    // Whoever may not sign may stop.
-    let (status, _) = served.post(&format!("/api/actions/{number}/stop"), &bert, &json!({}));
-    assert_eq!(status, 202);
-    let stopped = served.action(&anna, &number, |action| action["state"] != "running");
-    assert_eq!((&stopped["state"], &stopped["stopped_by"]), (&"stopped".into(), &"bert".into()), "{stopped}");
-    assert_eq!(fleet.audited("note").last().unwrap(), &line("bert", "stops rotate line", "done"));
-    assert_eq!(fleet.audited("rotate"), [line("anna", "line", "begun")], "it was cut off");
-    assert_eq!(served.post(&format!("/api/actions/{number}/stop"), &bert, &json!({})).0, 404);
 
     // A revocation is confirmed by the name.
     let revoke = "/api/gateways/robot/revoke";
@@ -161,6 +143,25 @@ fn what_is_ordered_is_a_command_and_the_audit_log_says_for_whom() {
         "{inventory}"
     );
     assert_eq!(fleet.audited("revoke").last().unwrap(), &line("anna", "robot", "done"));
+
+    // Keys, by the signing key that the controller has. The gateways are heard, and never confirm.
+    ["press", "crane"].iter().for_each(|name| fleet.beats(name));
+    let (status, begun) = served.post("/api/connections/line/rotate", &anna, &json!({}));
+    assert_eq!(status, 202, "{begun}");
+    let number = begun["action"].clone();
+    served.action(&anna, &number, |action| {
+        action["lines"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().contains("waits up to"))
+    });
+    let (status, busy) = served.post("/api/connections/ring/rotate", &anna, &json!({}));
+    assert_eq!((status, &busy["cause"]), (409, &"rotate line is under way".into()));
+    // Whoever may not sign may stop.
+    let (status, _) = served.post(&format!("/api/actions/{number}/stop"), &bert, &json!({}));
+    assert_eq!(status, 202);
+    let stopped = served.action(&anna, &number, |action| action["state"] != "running");
+    assert_eq!((&stopped["state"], &stopped["stopped_by"]), (&"stopped".into(), &"bert".into()), "{stopped}");
+    assert_eq!(fleet.audited("note").last().unwrap(), &line("bert", "stops rotate line", "done"));
+    assert_eq!(fleet.audited("rotate"), [line("anna", "line", "begun")], "it was cut off");
+    assert_eq!(served.post(&format!("/api/actions/{number}/stop"), &bert, &json!({})).0, 404);
     fleet.verifies();
 }
 
