@@ -8,6 +8,7 @@
 //!    previous   SHA-256 of the line before, without its end; zeros in the first one
 //!    operator   the fleet's public key, as far as the command knows it
 //!    login      who gave the command
+//!    by         for whom, if somebody asked for it who is not logged in: by the cockpit, say
 //!    host       the machine
 //!    action     the command
 //!    objects    what it is about
@@ -78,6 +79,9 @@ pub struct Line {
     pub operator: Option<String>,
     /// Person or service that gave the command.
     pub login: String,
+    /// Person who asked for it, if somebody did who is not logged in there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The machine.
     pub host: String,
     /// The command.

@@ -144,9 +144,12 @@ impl Listing {
     }
 }
 
+/// Prefix of all fleets' keys.
+pub const FLEETS: &str = "/frameward/";
+
 /// Prefix of all keys of a fleet.
 pub fn fleet_prefix(fleet: PublicKey) -> String {
-    format!("/frameward/{fleet}/")
+    format!("{FLEETS}{fleet}/")
 }
 
 /// Key of a gateway's configuration in a fleet.

@@ -6,8 +6,11 @@
 //!       (follow.rs, files.rs)                       (overview.rs)  (board.rs, history.rs, surface.rs, server.rs)
 //! ```
 //!
-//! It reads, and changes nothing: neither the directory, nor files, nor gateways. It holds no key of the fleet.
+//! It reads. Who has the role for it orders changes: they are commands of this program, each a process of its own ([actions](Actions)). The server itself
+//! holds no key of the fleet.
 
+mod access;
+mod actions;
 mod board;
 mod files;
 mod follow;
@@ -15,11 +18,13 @@ mod gateway_status;
 mod history;
 pub mod logs;
 pub mod overview;
+mod routes;
 mod server;
 mod surface;
 pub mod tokens;
 
+pub use actions::{Actions, SigningFiles};
 pub use board::{DirectoryView, Seen};
 pub use follow::{Following, Sources};
-pub use server::{Listening, Server, Settings};
+pub use server::{Listening, NotListening, Server, Settings};
 pub use surface::{OPENAPI, Surface};

@@ -100,7 +100,8 @@ impl HttpServer {
         ask: impl FnMut() -> Option<CountedReport> + Send + 'static,
     ) -> io::Result<Self> {
         let surface = Arc::new(Surface::new(Figures::new(ask)));
-        let serve = move |client| serve(client, Arc::clone(&surface));
+        // Nobody has to show who he is here.
+        let serve = move |client, _| serve(client, Arc::clone(&surface));
         let serving = listening.0.start("http", CONNECTIONS, serve)?;
         Ok(Self { _serving: serving })
     }

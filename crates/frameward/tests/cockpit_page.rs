@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -481,4 +483,173 @@ fn a_controller_with_tokens_asks_for_one() {
         cockpit.browser.wait_for(&format!("document.getElementById('login').hidden === {live}"));
     }
     assert_eq!(cockpit.text("#headline"), "All 6 gateways are fine.");
+}
+
+/// The program with a fleet of its own, in the namespace of a browser.
+struct Program {
+    browser: Browser,
+    child: Child,
+    url: String,
+    place: TestDirectory,
+    // Last: it is gone when the others are.
+    _namespace: Namespace,
+}
+
+impl Program {
+    fn start(test: &str) -> Self {
+        let (place, namespace) = (TestDirectory::new(test), Namespace::new(test).unwrap());
+        let path = |name: &str| place.path().join(name);
+        let key = frameward(place.path(), "operator --out operator.key");
+        let operator = key.trim().strip_prefix("operator = ").unwrap().trim_matches('"').to_owned();
+        for folder in ["inventory", "identities"] {
+            std::fs::create_dir(path(folder)).unwrap();
+        }
+        let mut text = "[template.box]\nports = { plain = \"p\", protected = \"n\" }\n".to_owned();
+        for name in ["press", "crane", "robot"] {
+            let identity = frameward(place.path(), &format!("identity {name}.key"));
+            std::fs::write(path(&format!("identities/{name}.identity")), identity).unwrap();
+            text += &format!("[gateway.{name}]\ntemplate = \"box\"\n");
+        }
+        text += "[[group]]\nname = \"ring\"\ngateways = [\"press\", \"crane\", \"robot\"]\n";
+        std::fs::write(path("inventory/plant.toml"), text).unwrap();
+        frameward(place.path(), "render inventory --to rendering");
+        let signed = "--signing-key operator.key --identities identities --directory fleet.redb";
+        frameward(place.path(), &format!("apply rendering {signed}"));
+        std::fs::write(path("tokens"), "").unwrap();
+        std::fs::set_permissions(path("tokens"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        for role in ["viewer", "operator", "signer"] {
+            let token = frameward(place.path(), &format!("token {role}-1 --role {role} --to tokens"));
+            std::fs::write(path(role), token.trim()).unwrap();
+        }
+        let serve = format!(
+            "fleet serve inventory --operator {operator} {signed} --to rendering --tokens tokens --listen 127.0.0.1:0"
+        );
+        let mut command = Command::new(env!("CARGO_BIN_EXE_frameward"));
+        command.args(serve.split_whitespace()).current_dir(place.path()).stdout(Stdio::piped());
+        let mut child = namespace.enter(|| command.spawn().unwrap()).unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().rsplit(' ').next().unwrap().to_owned();
+        let mut browser = Browser::start(&namespace, place.path());
+        browser.shape(1280, 900, "light");
+        Self { browser, child, url, place, _namespace: namespace }
+    }
+
+    /// Opens a gateway's view as somebody.
+    fn opens(&mut self, role: &str, gateway: &str) {
+        let token = std::fs::read_to_string(self.place.path().join(role)).unwrap();
+        self.browser.open(&self.url);
+        self.browser.value(&format!("sessionStorage.setItem('frameward token', '{token}')"));
+        self.browser.wait_for("document.getElementById('live').textContent === 'live'");
+        self.browser.value(&format!("location.hash = '#/gateway/{gateway}'"));
+        self.says("#view-gateway h2", gateway);
+    }
+
+    fn says(&mut self, selector: &str, words: &str) {
+        self.browser.wait_for(&format!(
+            "document.querySelector(\"{selector}\")?.innerText.includes({})",
+            serde_json::json!(words)
+        ));
+    }
+
+    /// Presses a button by the keyboard, once it is there, and waits for its dialog.
+    fn orders(&mut self, label: &str) {
+        let button = format!("document.querySelector(\"button[aria-label='{label}']\")");
+        self.browser.wait_for(&format!("{button} !== null"));
+        self.browser.value(&format!("{button}.focus()"));
+        self.browser.press("Enter");
+        self.browser.wait_for("document.getElementById('order').open");
+    }
+
+    fn types(&mut self, text: &str) {
+        text.chars().for_each(|letter| self.browser.press(&letter.to_string()));
+    }
+
+    fn is_disabled(&mut self) -> bool {
+        self.browser.value("document.getElementById('order-send').disabled").as_bool().unwrap()
+    }
+
+    /// Labels of the buttons of a gateway's view.
+    fn buttons(&mut self) -> String {
+        let all = "[...document.querySelectorAll('#view-gateway button.order')].map((one) => one.getAttribute('aria-label')).join('; ')";
+        self.browser.value(all).as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+/// Standard output of a command of the fleet that succeeds.
+fn frameward(place: &Path, arguments: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frameward"));
+    command.arg("fleet").args(arguments.split_whitespace()).current_dir(place);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn who_has_the_role_orders_by_the_keyboard_and_others_have_no_button() {
+    let mut program = Program::start("cockpit-orders");
+    program.opens("viewer", "press");
+    program.browser.wait_for("document.getElementById('view-actions').innerText !== '' || document.getElementById('view-actions').dataset.now !== undefined");
+    assert_eq!(program.buttons(), "");
+    assert_eq!(program.browser.value("document.getElementById('nav-actions').hidden"), true);
+    program.opens("operator", "press");
+    program.browser.wait_for("document.querySelector('#view-gateway button.order') !== null");
+    assert_eq!(program.buttons(), "Note: press");
+    program.opens("signer", "press");
+    program.browser.wait_for("document.querySelectorAll('#view-gateway button.order').length > 1");
+    assert_eq!(program.buttons(), "Note: press; Revoke: press; New key: ring");
+    program.browser.screenshot(&picture("cockpit-orders-gateway.png"));
+
+    // A note, by the keyboard.
+    program.orders("Note: press");
+    assert!(program.is_disabled(), "nothing is written yet");
+    program.types("<b>the cable is replaced");
+    program.browser.press("Enter");
+    program.says("#view-actions", "note press");
+    program.says("#view-actions", "done");
+    program.says("#view-actions", "signer-1");
+
+    // A revocation needs the name, letter by letter.
+    program.browser.value("location.hash = '#/gateway/robot'");
+    program.orders("Revoke: robot");
+    program.types("robo");
+    assert!(program.is_disabled());
+    program.browser.press("Enter");
+    assert_eq!(program.browser.value("document.getElementById('order').open"), true);
+    program.browser.screenshot(&picture("cockpit-orders-revoke.png"));
+    program.types("t");
+    assert!(!program.is_disabled());
+    program.browser.press("Enter");
+    program.says("#view-actions", "revoke robot");
+    program.browser.wait_for("document.querySelectorAll('#view-actions .lines > li').length === 2 && !document.getElementById('view-actions').innerText.includes('running')");
+    program.says("#view-actions", "until then robot can speak");
+    program.browser.screenshot(&picture("cockpit-orders-actions.png"));
+    let logs = frameward(program.place.path(), "audit show --identities identities");
+    assert!(logs.contains(" for signer-1: revoke robot: done"), "{logs}");
+    assert!(logs.contains(" for signer-1: note press <b>the cable is replaced: done"), "{logs}");
+    program.browser.value("location.hash = '#/audit'");
+    program.says("#view-audit", "note press <b>the cable is replaced");
+    // A new box; a wrong code is told, and nobody is taken.
+    let inventory = program.place.path().join("inventory/plant.toml");
+    let text = std::fs::read_to_string(&inventory).unwrap() + "[gateway.saw]\ntemplate = \"box\"\n";
+    std::fs::write(&inventory, text).unwrap();
+    program.browser.value("location.hash = '#/gateway/saw'");
+    program.orders("Take into the fleet: saw");
+    program.types("1234");
+    program.browser.press("Enter");
+    program.says("#order-trouble", "this is no code of a box; type the 16 digits that the box shows");
+    program.browser.press("Escape");
+    program.browser.wait_for("!document.getElementById('order').open");
+    assert_eq!(program.browser.value("location.hash"), "#/gateway/saw", "the view stays");
+    // Answers with a refusal, of which there were some.
+    let is_refusal = |complaint: &String| complaint.contains("Failed to load resource");
+    let complaints: Vec<_> =
+        program.browser.complaints().into_iter().filter(|one| !is_refusal(one)).collect();
+    assert_eq!(complaints, Vec::<String>::new());
 }

@@ -15,6 +15,7 @@ mod files;
 mod gateway;
 mod keys;
 mod metrics;
+mod note;
 mod operator;
 mod serve;
 mod signing;
@@ -107,6 +108,9 @@ Example:
     /// Show the fleet on this terminal, as it changes
     #[command(after_help = top::TOP_HELP, override_usage = top::TOP_USAGE)]
     Top(top::Top),
+    /// Write a note into the audit log: what somebody saw or decided
+    #[command(after_help = note::NOTE_HELP)]
+    Note(note::Note),
     /// Make a token of somebody who may look at what fleet serve shows
     #[command(after_help = serve::TOKEN_HELP)]
     Token(serve::MakeToken),
@@ -143,6 +147,7 @@ impl Fleet {
             Self::Audit(logs) => logs.run(),
             Self::Serve(serve) => serve.run(),
             Self::Top(top) => top.run(),
+            Self::Note(note) => note.run(),
             Self::Token(token) => token.run(),
             Self::Targets(targets) => targets.run(),
             Self::Rotate(rotate) => rotate.run(),
@@ -151,6 +156,12 @@ impl Fleet {
             Self::Follow(follow) => follow.run(),
         }
     }
+}
+
+/// A name that a command and a line of a file can have.
+fn word(text: &str) -> Result<String, &'static str> {
+    let is_word = config::is_name(text);
+    is_word.then(|| text.to_owned()).ok_or("use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")
 }
 
 /// Seconds since 1970 by this machine's clock.

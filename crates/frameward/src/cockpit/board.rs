@@ -66,6 +66,8 @@ pub(super) struct Board {
     shown: Option<Shown>,
     /// Time of the last look, also of one that found nothing new.
     at: Option<Instant>,
+    /// The same, in seconds since 1970.
+    looked: u64,
     /// The reason why nothing is shown yet.
     why: Option<String>,
     history: History,
@@ -93,6 +95,7 @@ impl Board {
         self.history.add(&overview);
         let was_frozen = self.is_frozen();
         self.at = Some(Instant::now());
+        self.looked = overview.time;
         match &mut self.shown {
             // A client that was told that nobody looks knows the revision before.
             Some(shown) if was_frozen => {
@@ -146,10 +149,17 @@ impl Board {
 
     /// The answer to who knows the revision `since`.
     pub(super) fn overview(&self, since: Option<u64>) -> Option<Bytes> {
-        self.shown.as_ref().map(|shown| match since {
+        let answer = self.shown.as_ref().map(|shown| match since {
             Some(since) if (shown.whole_since..=shown.revision).contains(&since) => shown.changes(since),
             _ => shown.document.clone(),
-        })
+        });
+        answer.map(|document| self.with_look(&document))
+    }
+
+    /// An answer with the time of the last look, which changes while the rest of the answer stays.
+    fn with_look(&self, document: &[u8]) -> Bytes {
+        let look = format!("{{\"looked\":{},", self.looked);
+        [look.as_bytes(), document.get(1..).unwrap_or_default()].concat().into()
     }
 
     /// Lets so much time pass.

@@ -8,7 +8,7 @@
 //! Nothing is written. The newest heartbeats and versions are in memory, so what is put back into the directory meanwhile is noticed. What
 //! `fleet status` has kept beside the identities is taken as seen, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use fleet::directory::{
-    Address, Directory, DirectoryError, Entry, Watched, configuration_prefix, fleet_prefix, heartbeat_prefix,
+    Address, Directory, DirectoryError, Entry, FLEETS, Watched, configuration_prefix, fleet_prefix,
+    heartbeat_prefix,
 };
 use fleet::{
     GatewayName, HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, PublicIdentity, Standing, published,
@@ -62,6 +63,8 @@ struct Fleet {
     is_read: bool,
     /// There is a gateway of which it was not read.
     is_behind: bool,
+    /// Cause and cure, if the directory has nothing of this operator, but something of others.
+    of_others: Option<String>,
 }
 
 /// A gateway as far as it is known.
@@ -174,6 +177,11 @@ impl Follower {
                 }
                 return;
             }
+            // Nobody is accused before it is known that this is the fleet.
+            if let Some(why) = &fleet.of_others {
+                self.surface.wait(why.clone());
+                return;
+            }
             // Their clocks, or this one, are nearer to the other by now.
             let is_ahead = |standing: &Standing| matches!(standing.refusal, Some(HeartbeatRefusal::Ahead(_)));
             let ahead = fleet.standings.iter().filter(|(_, standing)| is_ahead(standing));
@@ -226,6 +234,10 @@ impl Follower {
         let heartbeats = directory.list(&heartbeat_prefix(*fleet))?;
         let mut revision = heartbeats.revision;
         let records = directory.list(&configuration_prefix(*fleet))?;
+        if heartbeats.entries.is_empty() && records.entries.is_empty() && !self.fleet().is_read {
+            let others = other_operators(&mut **directory, *fleet);
+            self.fleet().of_others = others;
+        }
         self.replace(heartbeats.entries, records.entries);
         let prefix = fleet_prefix(*fleet);
         while !self.is_stopped() {
@@ -279,6 +291,7 @@ impl Follower {
             let is_heartbeat = key.starts_with(&heartbeats);
             let name = key.strip_prefix(&heartbeats).or_else(|| key.strip_prefix(&records));
             let Some(name) = name.and_then(GatewayName::new) else { continue };
+            self.fleet().of_others = None;
             // Verified before anybody waits for the lock.
             let record = if is_heartbeat { None } else { published(&value, of, &name) };
             self.fleet().change(of, &name, now, |member| match is_heartbeat {
@@ -329,6 +342,24 @@ impl Follower {
     }
 }
 
+/// Cause and cure, if a directory has something of other operators.
+fn other_operators(directory: &mut (dyn Directory + Send), fleet: PublicKey) -> Option<String> {
+    // Who may read one fleet alone does not learn it.
+    let listing = directory.list(FLEETS).ok()?;
+    let others: BTreeSet<_> = listing.entries.into_iter().filter_map(operator_of).collect();
+    let first = others.first()?;
+    let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
+    Some(format!(
+        "the directory has nothing of operator {fleet}, but of {first}{more}; start with the --operator whose fleet this is, or apply"
+    ))
+}
+
+/// Operator below whose key an entry stands.
+fn operator_of(entry: Entry) -> Option<String> {
+    let operator = entry.key.strip_prefix(FLEETS)?.split('/').next()?;
+    Some(operator.to_owned()).filter(|operator| operator.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
 /// No more octets of what stands in the place of a heartbeat than are needed to see that it is too long.
 fn shortened(mut octets: Vec<u8>) -> Vec<u8> {
     octets.truncate(HEARTBEAT_OCTETS + 1);
@@ -352,6 +383,6 @@ pub(super) fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

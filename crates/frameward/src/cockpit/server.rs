@@ -6,7 +6,8 @@
 //! | any other | 1.3 | who has a token of `--tokens`, or a certificate of `--client-ca` |
 //!
 //! A connection takes requests one after the other, ends when it is silent for [`IDLE`], and at last after [`LIFE`]. Of too many the oldest is
-//! closed, so that idle ones crowd nobody out. That is before anybody has shown a token: who reaches the address and floods it keeps viewers out. Heads are bounded, and bodies are not read.
+//! closed, so that idle ones crowd nobody out. Connections of those who have shown a token or certificate are counted apart: who floods the address
+//! keeps none of them out that is there. Heads and bodies are bounded.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -23,17 +24,19 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::surface::{Access, Surface};
+use super::access::{Access, Client};
+use super::surface::Surface;
 use super::tokens::Tokens;
 use crate::http::cure;
 use crate::http::host::Hosts;
-use crate::http::serving::{Listener, Serving};
+use crate::http::serving::{Known, Listener, Serving};
 
-/// Connections at a time. Of more, the oldest is closed.
+/// Connections at a time of strangers, and of those who are known. Of more, the oldest is closed.
 const CONNECTIONS: usize = 64;
 /// Time that a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -55,7 +58,7 @@ pub struct Settings {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Authorities of clients' certificates, in PEM: without such a certificate nobody gets a connection.
     pub client_ca: Option<PathBuf>,
-    /// A file of tokens, one of which each request needs.
+    /// A file of tokens and certificates, one of which each request needs.
     pub tokens: Option<PathBuf>,
     /// Names by which clients may ask, beside those of the machine.
     pub hosts: Vec<String>,
@@ -73,6 +76,17 @@ pub struct Listening {
 struct Door {
     tls: Option<Arc<ServerConfig>>,
     access: Access,
+}
+
+/// Refusal of a start: one line, cause and cure.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotListening {
+    /// The settings, or files that they name.
+    #[error("{0}")]
+    Settings(String),
+    /// The address.
+    #[error("{0}")]
+    Address(String),
 }
 
 /// A running server. It goes when this is dropped.
@@ -102,21 +116,27 @@ impl Settings {
             )),
         }
     }
+
+    /// Reads the files.
+    fn read(&self) -> Result<(Option<Arc<ServerConfig>>, Access), String> {
+        self.judge()?;
+        let tls = self.tls.as_ref().map(|files| tls_config(files, self.client_ca.as_deref())).transpose()?;
+        let tokens = self.tokens.as_deref().map(Tokens::read).transpose()?;
+        Ok((tls, Access { hosts: Hosts::new(self.hosts.iter().cloned()), tokens }))
+    }
 }
 
 impl Listening {
     /// Reads the files and listens.
     ///
     /// # Errors
-    /// One line: cause and cure.
-    pub fn start(settings: &Settings) -> Result<Self, String> {
-        settings.judge()?;
-        let tls = settings.tls.as_ref();
-        let tls = tls.map(|files| tls_config(files, settings.client_ca.as_deref())).transpose()?;
-        let tokens = settings.tokens.as_deref().map(Tokens::read).transpose()?;
-        let access = Access { hosts: Hosts::new(settings.hosts.iter().cloned()), tokens };
-        let failed =
-            |error: io::Error| format!("cannot listen on {}: {error}; {}", settings.address, cure(&error));
+    /// [`NotListening`].
+    pub fn start(settings: &Settings) -> Result<Self, NotListening> {
+        let (tls, access) = settings.read().map_err(NotListening::Settings)?;
+        let failed = |error: io::Error| {
+            let text = format!("cannot listen on {}: {error}; {}", settings.address, cure(&error));
+            NotListening::Address(text)
+        };
         let listener = Listener::bind(settings.address, "cockpit-audit").map_err(failed)?;
         Ok(Self { listener, door: Door { tls, access } })
     }
@@ -138,37 +158,45 @@ impl Server {
     pub fn start(listening: Listening, surface: Arc<Surface>) -> io::Result<Self> {
         let Listening { listener, door } = listening;
         let door = Arc::new(door);
-        let serve = move |client| connection(client, Arc::clone(&door), Arc::clone(&surface));
+        let serve = move |client, known| connection(client, known, Arc::clone(&door), Arc::clone(&surface));
         let serving = listener.start("cockpit-http", CONNECTIONS, serve)?;
         Ok(Self { _serving: serving })
     }
 }
 
-async fn connection(client: TcpStream, door: Arc<Door>, surface: Arc<Surface>) {
+async fn connection(stream: TcpStream, known: Known, door: Arc<Door>, surface: Arc<Surface>) {
+    let mut client = Client { known, certificate: None };
     match &door.tls {
-        None => serve(TokioIo::new(client), &door.access, &surface).await,
+        None => serve(TokioIo::new(stream), &client, &door.access, &surface).await,
         Some(config) => {
-            let handshake = TlsAcceptor::from(Arc::clone(config)).accept(client);
+            let handshake = TlsAcceptor::from(Arc::clone(config)).accept(stream);
             // No answer goes to who is too slow, or has no certificate.
-            if let Ok(Ok(client)) = timeout(HANDSHAKE, handshake).await {
-                serve(TokioIo::new(client), &door.access, &surface).await;
+            if let Ok(Ok(stream)) = timeout(HANDSHAKE, handshake).await {
+                let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                client.certificate = certificate.map(|shown| Sha256::digest(shown).into());
+                if client.certificate.is_some() {
+                    client.known.learn();
+                }
+                serve(TokioIo::new(stream), &client, &door.access, &surface).await;
             }
         }
     }
 }
 
-async fn serve<Io>(client: Io, access: &Access, surface: &Surface)
+async fn serve<Io>(stream: Io, client: &Client, access: &Access, surface: &Surface)
 where
     Io: hyper::rt::Read + hyper::rt::Write + Unpin,
 {
     let service =
-        service_fn(|request| async move { Ok::<_, Infallible>(surface.answer(&request, access).await) });
+        service_fn(
+            |request| async move { Ok::<_, Infallible>(surface.answer(request, access, client).await) },
+        );
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .max_buf_size(LONGEST_HEAD)
         .max_headers(MOST_FIELDS)
-        .serve_connection(client, service);
+        .serve_connection(stream, service);
     // A client that is too slow, or speaks something else, is its own loss.
     let _ = timeout(LIFE, connection).await;
 }

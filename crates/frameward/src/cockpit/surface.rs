@@ -3,39 +3,44 @@
 //! | request | answer |
 //! |---|---|
 //! | a `Host` that is neither an IP address, `localhost`, this machine's name nor a name of `--host` | 421 |
-//! | `/api/...` in the name of another site's page (`Sec-Fetch-Site`) | 403 |
-//! | another method than GET and HEAD | 405 |
+//! | `/api/...` in the name of another site's page (`Sec-Fetch-Site`, `Origin`) | 403 |
 //! | `/` | the page, which holds nothing of the fleet: it asks for the rest, and for a token if one is demanded |
-//! | `/api/openapi.json` | the description of the rest |
-//! | `/api/...` without a token, where tokens are demanded | 401 |
-//! | `/api/overview`, `/api/history`, `/api/audit` | the fleet; 304 if the client has that overview, 503 before the directory was read, or if nobody has looked for long |
+//! | no address of the [table](super::routes::ROUTES), or another method than its own | 404, 405 |
+//! | without a token or certificate, where those are demanded | 401 |
+//! | a role that may less than the address needs | 403 |
+//! | `/api/overview`, `/api/history`, `/api/audit`, `/api/actions` | the fleet; 304 if the client has that overview, 503 before the directory was read, or if nobody has looked for long |
 //! | `/api/gateways/NAME/status` | that gateway's own status; 404, 502, 503 |
-//! | anything else | 404 |
+//! | POST of something else than JSON, or of too much | 415, 413 |
+//! | POST of a change | 202 and its number; 400, 403, 404, 409 |
 //!
-//! A token goes into the field `Authorization`, which no form and no image of another site can send; there are no cookies. So no site can ask
-//! in the name of who visits it. Nothing here changes anything.
+//! A token goes into the field `Authorization`, which no form and no image of another site can send; there are no cookies. A browser shows a client
+//! certificate by itself: [access](super::access) says why no other site can use it.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::header::{ALLOW, AUTHORIZATION, ETAG, HeaderValue, IF_NONE_MATCH, WWW_AUTHENTICATE};
-use hyper::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes};
+use hyper::header::{ALLOW, ETAG, HeaderValue, IF_NONE_MATCH, WWW_AUTHENTICATE};
+use hyper::{Request, Response, StatusCode};
 use inventory::Layout;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
+use super::access::{Access, Client, is_json, is_of_another_site};
+use super::actions::{self, Actions, Refused};
 use super::board::{Board, DirectoryView, NOT_LOOKED, Seen, document};
 use super::follow::locked;
 use super::gateway_status;
 use super::logs::Audit;
 use super::overview::Overview;
-use super::tokens::Tokens;
+use super::routes::{self, Found, Goal};
+use super::tokens::Who;
 use crate::http::answer::{NOTHING, TEXT, response};
-use crate::http::host::Hosts;
 use crate::http::page::Page;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -46,6 +51,9 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 const FRESH: Duration = Duration::from_secs(5);
 /// Gateways that are asked for their status at once.
 const ASKED: usize = 8;
+/// The longest body of a change, in octets, and the time in which it has to come.
+const LONGEST_BODY: usize = 4096;
+const BODY: Duration = Duration::from_secs(5);
 
 type Answer = Response<Full<Bytes>>;
 
@@ -60,15 +68,15 @@ pub struct Surface {
     layout: Mutex<Arc<Layout>>,
     audit: Arc<(Look, LastLook)>,
     asked: Semaphore,
+    /// None: nothing can be changed here.
+    actions: Option<Actions>,
     page: Page,
 }
 
-/// Names by which the server may be asked, and tokens that let clients in.
-#[derive(Debug)]
-pub(super) struct Access {
-    pub(super) hosts: Hosts,
-    /// None: whoever gets a connection.
-    pub(super) tokens: Option<Tokens>,
+/// A change that has begun, or was stopped.
+#[derive(Serialize)]
+struct Begun {
+    action: u64,
 }
 
 /// Refusal of an answer, with its reason.
@@ -92,8 +100,15 @@ impl Surface {
             layout: Mutex::new(Arc::new(layout)),
             audit: Arc::new((Box::new(audit), Mutex::new(None))),
             asked: Semaphore::new(ASKED),
+            actions: None,
             page: Page::cockpit(),
         }
+    }
+
+    /// Lets those who have the role for it order changes.
+    #[must_use]
+    pub fn with_actions(self, actions: Actions) -> Self {
+        Self { actions: Some(actions), ..self }
     }
 
     /// Shows this from here on.
@@ -121,7 +136,12 @@ impl Surface {
         *locked(&self.layout) = Arc::new(layout);
     }
 
-    pub(super) async fn answer<B>(&self, request: &Request<B>, access: &Access) -> Answer {
+    pub(super) async fn answer<B>(&self, request: Request<B>, access: &Access, client: &Client) -> Answer
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let path = request.uri().path();
         if !access.hosts.has(request.headers()) {
             return refused(
                 StatusCode::MISDIRECTED_REQUEST,
@@ -129,48 +149,116 @@ impl Surface {
                 "ask by the controller's IP address, or start it with --host NAME",
             );
         }
-        if request.uri().path().starts_with("/api/") && is_of_another_site(request) {
+        if path.starts_with("/api/") && is_of_another_site(request.headers()) {
             return refused(StatusCode::FORBIDDEN, "another site's page asks", "open the cockpit itself");
         }
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
-            let mut refused = refused(StatusCode::METHOD_NOT_ALLOWED, "this is read-only", "use GET or HEAD");
-            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return refused;
-        }
-        let path = request.uri().path();
-        if path == "/" {
-            return response(StatusCode::OK, HTML, self.page.policy.clone(), self.page.html.clone());
-        }
-        if path == "/api/openapi.json" {
-            return json(Bytes::from_static(OPENAPI.as_bytes()));
-        }
-        if !path.starts_with("/api/") {
-            let text =
-                Bytes::from_static(b"There are / and /api/; /api/openapi.json describes the latter.\n");
-            return response(StatusCode::NOT_FOUND, TEXT, HeaderValue::from_static(NOTHING), text);
-        }
-        if !access.allows(request) {
-            let mut refused = refused(
-                StatusCode::UNAUTHORIZED,
-                "a token is needed, and this request has none that is known here",
-                "send one that frameward fleet token made: Authorization: Bearer TOKEN",
-            );
-            refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return refused;
-        }
-        match path {
-            "/api/overview" => self.overview(request),
-            "/api/history" => json(locked(&self.board).history()),
-            "/api/audit" => self.audit().await,
-            _ => {
-                let name = path.strip_prefix("/api/gateways/").and_then(|rest| rest.strip_suffix("/status"));
-                match name {
-                    Some(name) => self.gateway(name).await,
-                    None => {
-                        refused(StatusCode::NOT_FOUND, "there is no such address", "see /api/openapi.json")
-                    }
-                }
+        let (route, name) = match routes::find(request.method(), path) {
+            Found::Route(route, name) => (route, name.to_owned()),
+            Found::OtherMethod(allowed) => return other_method(allowed),
+            Found::Nothing => return self.other(&request),
+        };
+        if let Some(role) = route.role {
+            let Some(who) = access.who(&request, client) else { return unknown() };
+            if who.role < role {
+                let cause = format!("this needs the role {role}, and yours is {}", who.role);
+                let cure = format!(
+                    "ask with a token of that role: frameward fleet token NAME --role {role} --to FILE"
+                );
+                return refused(StatusCode::FORBIDDEN, &cause, &cure);
             }
+            return self.of(route.goal, name, request, who).await;
+        }
+        json(Bytes::from_static(OPENAPI.as_bytes()))
+    }
+
+    /// The page, or the answer to who asks for nothing that is there.
+    fn other<B>(&self, request: &Request<B>) -> Answer {
+        match request.uri().path() {
+            "/" if request.method().is_safe() => {
+                response(StatusCode::OK, HTML, self.page.policy.clone(), self.page.html.clone())
+            }
+            "/" => other_method("GET, HEAD"),
+            path if path.starts_with("/api/") => {
+                refused(StatusCode::NOT_FOUND, "there is no such address", "see /api/openapi.json")
+            }
+            _ => {
+                let text =
+                    Bytes::from_static(b"There are / and /api/; /api/openapi.json describes the latter.\n");
+                response(StatusCode::NOT_FOUND, TEXT, HeaderValue::from_static(NOTHING), text)
+            }
+        }
+    }
+
+    /// The answer to somebody who has the role for it.
+    async fn of<B>(&self, goal: Goal, name: String, request: Request<B>, who: Who) -> Answer
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        match goal {
+            Goal::Description => json(Bytes::from_static(OPENAPI.as_bytes())),
+            Goal::Overview => self.overview(&request),
+            Goal::History => json(locked(&self.board).history()),
+            Goal::Audit => self.audit().await,
+            Goal::Status => self.gateway(&name).await,
+            Goal::Actions => {
+                let nothing = || Actions::nothing(who.clone());
+                json(document(
+                    &self.actions.as_ref().map_or_else(nothing, |actions| actions.view(who.clone())),
+                ))
+            }
+            Goal::Note | Goal::Stop | Goal::Approve | Goal::Rotate | Goal::Revoke => self
+                .change(goal, &name, request, &who)
+                .await
+                .unwrap_or_else(|(status, cause, cure)| refused(status, &cause, &cure)),
+        }
+    }
+
+    /// Begins or ends a change.
+    async fn change<B>(
+        &self,
+        goal: Goal,
+        name: &str,
+        request: Request<B>,
+        who: &Who,
+    ) -> Result<Answer, Refused>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        if !is_json(request.headers()) {
+            let cure = "send Content-Type: application/json";
+            return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is not said to be JSON", cure));
+        }
+        let Some(actions) = &self.actions else {
+            let cure = "give the command on the operator's machine";
+            return Err(refusal(StatusCode::FORBIDDEN, "this controller changes nothing", cure));
+        };
+        let body = body(request.into_body()).await?;
+        let number = if goal == Goal::Stop {
+            actions.stop(name, who)?
+        } else {
+            self.is_in_inventory(goal, name)?;
+            actions.begin(&actions::change(goal, name, &body)?, name, who)?
+        };
+        let mut answer = json(document(&Begun { action: number }));
+        *answer.status_mut() = StatusCode::ACCEPTED;
+        Ok(answer)
+    }
+
+    /// Fails unless the inventory has the gateway or connection. One that is revoked is not there any more, and its second step may be due.
+    fn is_in_inventory(&self, goal: Goal, name: &str) -> Result<(), Refused> {
+        let layout = self.layout();
+        let (what, is_there) = match goal {
+            Goal::Rotate => ("connection", layout.connections.iter().any(|one| one.name == name)),
+            Goal::Revoke => ("gateway", fleet::GatewayName::new(name).is_some()),
+            _ => ("gateway", layout.gateways.contains_key(name)),
+        };
+        let cause = format!("the inventory has no such {what}");
+        if is_there {
+            Ok(())
+        } else {
+            Err(refusal(StatusCode::NOT_FOUND, &cause, "choose one of /api/overview"))
         }
     }
 
@@ -183,8 +271,13 @@ impl Surface {
             return refused(StatusCode::SERVICE_UNAVAILABLE, cause, cure);
         }
         let (Some(revision), Some(document)) = (board.revision(), board.overview(since)) else {
-            let why = board.why().unwrap_or("the controller has just started");
-            return refused(StatusCode::SERVICE_UNAVAILABLE, why, "ask again in a second");
+            let Some(why) = board.why() else {
+                let cause = "the controller has just started";
+                return refused(StatusCode::SERVICE_UNAVAILABLE, cause, "ask again in a second");
+            };
+            let otherwise = "see that the directory runs, and that this machine reaches it";
+            let (cause, cure) = why.split_once("; ").unwrap_or((why, otherwise));
+            return refused(StatusCode::SERVICE_UNAVAILABLE, cause, cure);
         };
         drop(board);
         // Of this revision, whatever it is compared with.
@@ -251,19 +344,40 @@ impl Surface {
     }
 }
 
-impl Access {
-    fn allows<B>(&self, request: &Request<B>) -> bool {
-        let Some(tokens) = &self.tokens else { return true };
-        let field = request.headers().get(AUTHORIZATION).and_then(|field| field.to_str().ok());
-        let token = field.and_then(|field| field.split_once(' '));
-        token.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("Bearer") && tokens.has(token.trim()))
+/// The body of a change.
+async fn body<B>(body: B) -> Result<Bytes, Refused>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    match timeout(BODY, Limited::new(body, LONGEST_BODY).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long", "send 4096 octets at most"))
+        }
+        _ => Err(refusal(StatusCode::REQUEST_TIMEOUT, "the body did not come", "send it again")),
     }
 }
 
-/// True if a browser says so. It could not read the answer, but the controller would work for it.
-fn is_of_another_site<B>(request: &Request<B>) -> bool {
-    let site = request.headers().get("sec-fetch-site");
-    site.is_some_and(|site| site == "cross-site" || site == "same-site")
+fn refusal(status: StatusCode, cause: &str, cure: &str) -> Refused {
+    (status, cause.to_owned(), cure.to_owned())
+}
+
+fn other_method(allowed: &'static str) -> Answer {
+    let cure = format!("use one of {allowed}");
+    let mut refused = refused(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method", &cure);
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    refused
+}
+
+fn unknown() -> Answer {
+    let mut refused = refused(
+        StatusCode::UNAUTHORIZED,
+        "a token is needed, and this request has none that is known here",
+        "send one that frameward fleet token made: Authorization: Bearer TOKEN",
+    );
+    refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    refused
 }
 
 fn json(document: Bytes) -> Answer {

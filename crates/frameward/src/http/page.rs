@@ -31,6 +31,7 @@ const COCKPIT_SCRIPT: &str = concat!(
     include_str!("page/cockpit/fleet.js"),
     include_str!("page/cockpit/table.js"),
     include_str!("page/cockpit/map.js"),
+    include_str!("page/cockpit/actions.js"),
     include_str!("page/cockpit/views.js"),
     include_str!("page/cockpit/cockpit.js"),
 );

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,12 +40,13 @@ impl Listener {
         self.listener.local_addr()
     }
 
-    /// Serves each client by `serve`, in a thread of this name. Of more than `connections` at a time the oldest is closed.
+    /// Serves each client by `serve`, in a thread of this name. Of more than `connections` at a time of clients that are not known the oldest is
+    /// closed; so it is with those that are known.
     pub(crate) fn start<Connection>(
         self,
         name: &str,
         connections: usize,
-        serve: impl Fn(TcpStream) -> Connection + Send + 'static,
+        serve: impl Fn(TcpStream, Known) -> Connection + Send + 'static,
     ) -> io::Result<Serving>
     where
         Connection: Future<Output = ()> + Send + 'static,
@@ -63,6 +66,21 @@ impl Listener {
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
         Ok(Serving { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+/// True from the moment at which a connection's client has shown who it is: strangers do not crowd it out.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Known(Arc<AtomicBool>);
+
+impl Known {
+    /// The client has shown who it is.
+    pub(crate) fn learn(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -86,24 +104,34 @@ impl Drop for Serving {
 async fn accept<Connection>(
     listener: tokio::net::TcpListener,
     most: usize,
-    serve: impl Fn(TcpStream) -> Connection,
+    serve: impl Fn(TcpStream, Known) -> Connection,
 ) where
     Connection: Future<Output = ()> + Send + 'static,
 {
-    let mut connections = VecDeque::<AbortHandle>::with_capacity(most);
+    let mut connections = VecDeque::<(AbortHandle, Known)>::with_capacity(2 * most);
     loop {
         match listener.accept().await {
             Ok((client, _)) => {
-                connections.retain(|connection| !connection.is_finished());
-                if connections.len() == most
-                    && let Some(oldest) = connections.pop_front()
-                {
-                    oldest.abort();
-                }
-                connections.push_back(tokio::spawn(serve(client)).abort_handle());
+                connections.retain(|(connection, _)| !connection.is_finished());
+                make_room(&mut connections, most);
+                let known = Known::default();
+                let task = tokio::spawn(serve(client, known.clone()));
+                connections.push_back((task.abort_handle(), known));
             }
             // Out of file descriptors, say: that passes, and must not become a busy loop.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// Closes the oldest connections of strangers, and of known clients, until there are fewer than `most` of each.
+fn make_room(connections: &mut VecDeque<(AbortHandle, Known)>, most: usize) {
+    for is_known in [false, true] {
+        let of_kind = |(_, known): &(AbortHandle, Known)| known.is() == is_known;
+        while connections.iter().filter(|one| of_kind(one)).count() >= most {
+            let oldest = connections.iter().position(of_kind).and_then(|at| connections.remove(at));
+            let Some((oldest, _)) = oldest else { break };
+            oldest.abort();
         }
     }
 }

@@ -24,18 +24,21 @@ use testkit::etcd::Etcd;
 use super::keys::planted;
 use super::{APPLY, Fleet};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running `fleet serve`. It is ended as a service is, when dropped.
-struct Served {
+pub(super) struct Served {
     child: Child,
-    port: u16,
-    tls: Option<Arc<ClientConfig>>,
+    pub(super) port: u16,
+    pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
 impl Fleet {
-    fn serve(&self, directory: &str, more: &str) -> Served {
-        let operator = fs::read_to_string(self.path("operator.pub")).unwrap();
+    pub(super) fn serve(&self, directory: &str, more: &str) -> Served {
+        self.serve_as(&fs::read_to_string(self.path("operator.pub")).unwrap(), directory, more)
+    }
+
+    fn serve_as(&self, operator: &str, directory: &str, more: &str) -> Served {
         let arguments = format!(
             "fleet serve inventory --operator {operator} --identities identities --directory {directory} --listen 127.0.0.1:0 {more}"
         );
@@ -54,7 +57,7 @@ impl Fleet {
 
 impl Served {
     /// The answer to a request: its status and its body.
-    fn ask(&self, path: &str, fields: &str) -> (u16, String) {
+    pub(super) fn ask(&self, path: &str, fields: &str) -> (u16, String) {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n{fields}\r\n",
             self.port
@@ -62,7 +65,7 @@ impl Served {
         self.try_ask(&request).unwrap()
     }
 
-    fn try_ask(&self, request: &str) -> std::io::Result<(u16, String)> {
+    pub(super) fn try_ask(&self, request: &str) -> std::io::Result<(u16, String)> {
         let stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(DEADLINE))?;
         let answer = match &self.tls {
@@ -367,13 +370,13 @@ fn what_was_seen_before_counts() {
     assert!(cause.contains("somebody put an old one back"), "{cause}");
 }
 
-fn openssl(folder: &Path, arguments: &str) {
+pub(super) fn openssl(folder: &Path, arguments: &str) {
     let made = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output().unwrap();
     assert!(made.status.success(), "{made:?}");
 }
 
 /// Trust in one authority, and a certificate to show, if it is given.
-fn client(folder: &Path, client: Option<&str>) -> Arc<ClientConfig> {
+pub(super) fn client(folder: &Path, client: Option<&str>) -> Arc<ClientConfig> {
     let certificates = |name: &str| {
         CertificateDer::pem_file_iter(folder.join(name)).unwrap().map(Result::unwrap).collect::<Vec<_>>()
     };
@@ -449,6 +452,34 @@ fn over_tls_a_token_or_a_certificate_is_needed() {
     }
 }
 
+/// A mistyped operator is no attack.
+#[test]
+fn with_another_operator_nobody_is_accused() {
+    let fleet = planted("fleet-serve-operator");
+    let other = fleet.operator("other.key");
+    // What was published is kept beside the identities.
+    assert!(fleet.path("identities/press.published").exists());
+    let served = fleet.serve_as(&other, "fleet.redb", "");
+    let since = Instant::now();
+    let body = loop {
+        let (status, body) = served.ask("/api/overview", "");
+        assert_eq!(status, 503, "{body}");
+        if !body.contains("has just started") {
+            break body;
+        }
+        assert!(since.elapsed() < DEADLINE);
+        thread::sleep(Duration::from_millis(100));
+    };
+    let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
+    let said: Value = serde_json::from_str(&body).unwrap();
+    let cause = format!("the directory has nothing of operator {other}, but of {operator}");
+    assert_eq!(said["cause"], cause.as_str());
+    assert!(said["cure"].as_str().unwrap().contains("start with the --operator whose fleet this is"));
+    // What he then publishes is shown.
+    fleet.done(&APPLY.replace("operator.key", "other.key"));
+    served.until("it is his", |seen| of(seen, "gateways", "press")["published"].is_u64());
+}
+
 #[test]
 fn mistakes_are_one_line_each() {
     let fleet = planted("fleet-serve-mistakes");
@@ -459,8 +490,14 @@ fn mistakes_are_one_line_each() {
     assert!(
         fleet.failed(2, &format!("{serve} none")).contains("none: is no folder; name the folder in which")
     );
-    let said = fleet.failed(1, &format!("{serve} identities --tokens viewers"));
-    assert!(said.contains("viewers"), "{said}");
+    let said = fleet.failed(2, &format!("{serve} identities --tokens viewers"));
+    assert!(said.contains("viewers: there is no such file; make a token: frameward fleet token"), "{said}");
+    let said = fleet.failed(3, &format!("{serve} identities").replace("fleet.redb", "nosuch"));
+    assert!(said.contains("nosuch: there is no such file; mount its file system"), "{said}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let said = fleet.failed(1, &format!("{serve} identities --listen {}", taken.local_addr().unwrap()));
+    assert!(said.contains("stop the program that uses it"), "{said}");
+    assert_eq!(fleet.run(&format!("{serve} identities --signing-key operator.key")).0, Some(2));
     fs::write(fleet.path("inventory/plant.toml"), "[gateway.press]\nsit = \"x\"\n").unwrap();
     assert!(fleet.failed(2, &format!("{serve} identities")).contains("plant.toml:2: "));
     assert_eq!(fleet.run("token Anna --to viewers").0, Some(2));

@@ -14,7 +14,7 @@ use suite::identity::{Identity, PublicKey};
 use super::audited::Audit;
 use super::gateway::{gateway_name, public_key};
 use super::signing::{identity, revoked, revoked_as, sync_folder, token_file};
-use super::unix_seconds;
+use super::{unix_seconds, word};
 use crate::{Failure, print, told};
 
 pub(crate) const APPROVE_HELP: &str = "\
@@ -36,7 +36,7 @@ nobody asks under that name.";
 
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const APPROVE_USAGE: &str = "\
-frameward fleet approve [NAME] [CODE] [--bundle] --directory <DIRECTORY> --operator <HEX>
+frameward fleet approve [OPTIONS] [NAME] [CODE] --directory <DIRECTORY> --operator <HEX>
                                --identities <FOLDER>";
 
 pub(crate) const BUNDLE_HELP: &str = "\
@@ -80,6 +80,9 @@ pub(crate) struct Approve {
     /// The folder with the gateways' public identities
     #[arg(long, value_name = "FOLDER")]
     identities: PathBuf,
+    /// Who asked for it, for the audit log: a word, beside the login of this machine
+    #[arg(long, value_name = "NAME", value_parser = word)]
+    by: Option<String>,
 }
 
 #[derive(Args)]
@@ -141,6 +144,7 @@ impl Approve {
         let by = self.code.map_or_else(|| "--bundle".to_owned(), |code| code.to_string());
         let audit = Audit::of(&self.identities, "approve", vec![name.to_string(), by]);
         audit.is_of(self.operator);
+        audit.is_for(self.by.as_deref());
         audit.ends(self.take(name, &audit))
     }
 

@@ -116,7 +116,8 @@ impl Show {
 /// A line for people.
 fn shown(line: &Line) -> String {
     let Line { time, login, host, action, outcome, begun, versions, reason, .. } = line;
-    let mut text = format!("{host}:{} {time} {login}: {action}", line.line);
+    let by = line.by.as_ref().map_or_else(String::new, |by| format!(" for {by}"));
+    let mut text = format!("{host}:{} {time} {login}{by}: {action}", line.line);
     line.objects.iter().for_each(|object| text += &format!(" {object}"));
     text += &format!(": {}", outcome.word());
     if let Some(begun) = begun {

@@ -25,6 +25,8 @@ pub(super) const REVOKE: &str = "revoke";
 pub(super) struct Audit {
     command: OnceCell<Command>,
     operator: OnceCell<Operator>,
+    /// Person who asked for it, if that is not the login.
+    by: OnceCell<String>,
     /// The fleet, where the command has no signing key.
     fleet: Cell<Option<PublicKey>>,
     /// Whether it changes something by now.
@@ -52,6 +54,11 @@ impl Audit {
 
     pub(super) fn is(&self, identities: &Path, action: &'static str, objects: Vec<String>) {
         let _ = self.command.set(Command { identities: identities.to_owned(), action, objects });
+    }
+
+    /// Somebody else than the login asked for it.
+    pub(super) fn is_for(&self, by: Option<&str>) {
+        by.into_iter().for_each(|by| drop(self.by.set(by.to_owned())));
     }
 
     /// Signer of records and of lines. A token is opened once, and its PIN asked for once.
@@ -135,6 +142,7 @@ impl Audit {
             time: utc(),
             operator: self.fleet.get().map(|fleet| fleet.to_string()),
             login: login(),
+            by: self.by.get().cloned(),
             host,
             action: (*action).to_owned(),
             objects: [objects.as_slice(), about].concat(),

@@ -15,7 +15,7 @@ use suite::identity::PublicKey;
 
 use super::audited::Audit;
 use super::standing::{Standings, Versions, keep_published, standings};
-use super::unix_seconds;
+use super::{unix_seconds, word};
 use crate::{Failure, print, tell, told};
 
 /// What the file of an identity that was revoked ends with.
@@ -41,6 +41,9 @@ pub(super) struct Signing {
     /// Days in which gateways accept what is published
     #[arg(long, value_name = "DAYS", default_value_t = DAYS, value_parser = clap::value_parser!(u16).range(1..=3650))]
     valid: u16,
+    /// Who asked for it, for the audit log: a word, beside the login of this machine
+    #[arg(long, value_name = "NAME", value_parser = word)]
+    by: Option<String>,
 }
 
 /// How a rendering is published.
@@ -120,6 +123,7 @@ impl Signing {
         command: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.audit.is(&self.identities, action, objects);
+        self.audit.is_for(self.by.as_deref());
         let done = self.audit.ends(command());
         if !self.audit.has_news(done.is_ok()) {
             return done;

@@ -26,7 +26,7 @@ Example:
       --directory etcd://10.0.0.1
 
 Exit status: 0 done; 1 the terminal cannot be used; 2 usage, the inventory has mistakes, or there is
-no terminal.";
+no terminal; 3 there is no such directory.";
 
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const TOP_USAGE: &str = "\
@@ -43,6 +43,7 @@ impl Top {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         fleet_top::needs_terminal().map_err(|error| told(&error, Failure::Usage))?;
         let layout = self.watched.layout()?;
+        self.watched.is_there()?;
         let sources = self.watched.sources();
         // The logs are not shown here.
         let (place, fleet) = (sources.identities.clone(), sources.fleet);

@@ -43,6 +43,11 @@ impl Watched {
         Ok(layout)
     }
 
+    /// Fails if the directory is a file that is not there. A server may come later.
+    pub(super) fn is_there(&self) -> Result<(), Failure> {
+        self.directory.is_there().map_err(|error| told(&error, Failure::Undecided))
+    }
+
     pub(super) fn sources(&self) -> Sources {
         Sources {
             fleet: self.operator,

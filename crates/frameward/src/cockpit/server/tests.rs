@@ -13,6 +13,8 @@ use testkit::TestDirectory;
 use super::super::board::DirectoryView;
 use super::super::logs::{Audit, Heads};
 use super::super::overview::{Overview, Verdict};
+use super::super::routes::ROUTES;
+use super::super::tokens::Role;
 use super::super::{OPENAPI, tokens};
 use super::*;
 
@@ -90,6 +92,13 @@ fn what_a_browser_has_is_not_sent_again() {
     assert!(is(&early, 503) && json(&early)["cause"] == "the controller has just started", "{early}");
     surface.wait("directory etcd://x is away".to_owned());
     assert_eq!(json(&get(address, "/api/overview", ""))["cause"], "directory etcd://x is away");
+    // A file that is not there does not come within a second.
+    surface.wait("directory x: there is no such file; name the file that apply has written".to_owned());
+    let away = json(&get(address, "/api/overview", ""));
+    assert_eq!(
+        (&away["cause"], &away["cure"]),
+        (&"directory x: there is no such file".into(), &"name the file that apply has written".into())
+    );
     show(&surface, 1_000, |_| ());
     let first = get(address, "/api/overview", "");
     let revision = json(&first)["revision"].as_u64().unwrap();
@@ -99,7 +108,12 @@ fn what_a_browser_has_is_not_sent_again() {
         let again = get(address, "/api/overview", &format!("If-None-Match: {known}\r\n"));
         assert!(is(&again, 304) && body(&again).is_empty(), "{again}");
     }
-    show(&surface, 1_001, |overview| overview.gateways[1].verdict = Verdict::Alarm);
+    // A look that finds nothing new is told, too.
+    assert_eq!(json(&first)["looked"], 1_000);
+    show(&surface, 1_007, |_| ());
+    let again = json(&get(address, &format!("/api/overview?since={revision}"), ""));
+    assert_eq!((&again["looked"], &again["revision"]), (&1_007.into(), &revision.into()), "{again}");
+    show(&surface, 1_008, |overview| overview.gateways[1].verdict = Verdict::Alarm);
     let since =
         get(address, &format!("/api/overview?x=1&since={revision}"), &format!("If-None-Match: {tag}\r\n"));
     assert!(is(&since, 200), "{since}");
@@ -165,7 +179,7 @@ fn it_can_only_be_read_and_only_by_its_own_names() {
 fn only_who_has_a_token_is_answered() {
     let place = TestDirectory::new("cockpit-server-tokens");
     let path = place.path().join("viewers");
-    let token = tokens::add(&path, "anna").unwrap();
+    let token = tokens::add(&path, "anna", Role::Viewer).unwrap();
     let (_server, address, surface) =
         serve(&Settings { tokens: Some(path), ..loopback() }, layout(&[("press", None)]));
     show(&surface, 1_000, |_| ());
@@ -249,6 +263,90 @@ fn idle_connections_crowd_nobody_out() {
     assert!(!is(&long, 200) && long.len() < 1_000, "{long}");
 }
 
+/// Who floods the address with connections keeps nobody out who has shown a token.
+#[test]
+fn strangers_crowd_out_nobody_who_is_known() {
+    let place = TestDirectory::new("cockpit-server-strangers");
+    let path = place.path().join("viewers");
+    let token = tokens::add(&path, "anna", Role::Viewer).unwrap();
+    let (_server, address, surface) =
+        serve(&Settings { tokens: Some(path), ..loopback() }, layout(&[("press", None)]));
+    show(&surface, 1_000, |_| ());
+    let mut known = TcpStream::connect(address).unwrap();
+    known.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!(
+        "GET /api/overview HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\r\n",
+        token.as_str()
+    );
+    let mut asks = || {
+        known.write_all(request.as_bytes()).unwrap();
+        let mut octets = [0; 65_536];
+        let count = known.read(&mut octets).unwrap();
+        String::from_utf8_lossy(&octets[..count]).into_owned()
+    };
+    assert!(is(&asks(), 200));
+    let strangers: Vec<_> = (0..3 * CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
+    // The last of them was accepted when this one is answered.
+    assert!(is(&get(address, "/", ""), 200));
+    let answer = asks();
+    assert!(is(&answer, 200), "{answer:?}");
+    drop(strangers);
+}
+
+/// A request of a route, with a body that is JSON.
+fn ask(address: SocketAddr, method: &str, path: &str, fields: &str) -> String {
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: 2\r\n{fields}\r\n{{}}"
+    );
+    exchange(address, &request)
+}
+
+/// Each address, with each role and without one.
+#[test]
+fn each_address_is_for_those_who_have_its_role() {
+    let place = TestDirectory::new("cockpit-server-roles");
+    let path = place.path().join("viewers");
+    let tokens = Role::ALL.map(|role| (role, tokens::add(&path, role.word(), role).unwrap()));
+    let (_server, address, surface) =
+        serve(&Settings { tokens: Some(path), ..loopback() }, layout(&[("x", None)]));
+    show(&surface, 1_000, |_| ());
+    let api: Value = serde_json::from_str(OPENAPI).unwrap();
+    assert_eq!(api["paths"].as_object().unwrap().len(), ROUTES.len(), "each is described");
+    for route in &ROUTES {
+        let described = &api["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
+        let role = described["security"][0]["token"][0].as_str();
+        assert_eq!(role, route.role.map(Role::word), "{}", route.path);
+        let (method, path) = (route.method.as_str(), route.path.replace("{name}", "x"));
+        let json = "Content-Type: application/json\r\n";
+        let without = ask(address, method, &path, json);
+        assert_eq!(is(&without, 401), route.role.is_some(), "{method} {path}: {without}");
+        for (role, token) in &tokens {
+            let fields = format!("{json}Authorization: Bearer {}\r\n", token.as_str());
+            let answer = ask(address, method, &path, &fields);
+            let may = route.role.is_none_or(|needed| needed <= *role);
+            let is_refused = answer.contains("this needs the role");
+            assert_eq!(is_refused, !may, "{method} {path} as {role}: {answer}");
+            assert_eq!(is_refused, is(&answer, 403) && !answer.contains("changes nothing"), "{answer}");
+        }
+        let other = if method == "GET" { "POST" } else { "GET" };
+        let fields = format!("{json}Authorization: Bearer {}\r\n", tokens[2].1.as_str());
+        assert!(is(&ask(address, other, &path, &fields), 405), "{other} {path}");
+    }
+}
+
+/// Nobody has to show who he is on loopback, and nobody changes anything then.
+#[test]
+fn who_is_nobody_reads_and_no_more() {
+    let (_server, address, surface) = serve(&loopback(), layout(&[("x", None)]));
+    show(&surface, 1_000, |_| ());
+    for route in &ROUTES {
+        let path = route.path.replace("{name}", "x");
+        let answer = ask(address, route.method.as_str(), &path, "Content-Type: application/json\r\n");
+        let may = route.role.is_none_or(|needed| needed == Role::Viewer);
+        assert_eq!(answer.contains("this needs the role"), !may, "{path}: {answer}");
+    }
+}
+
 #[test]
 fn a_connection_takes_several_requests() {
     let (_server, address, surface) = serve(&loopback(), layout(&[("press", None)]));
@@ -297,7 +395,7 @@ fn files_that_cannot_be_used_are_told_by_name() {
     fs::write(path("c.pem"), "no certificate").unwrap();
     fs::write(path("c.key"), "no key").unwrap();
     let settings = || Settings { tls: Some((path("c.pem"), path("c.key"))), ..loopback() };
-    let why = |settings: Settings| Listening::start(&settings).unwrap_err();
+    let why = |settings: Settings| Listening::start(&settings).unwrap_err().to_string();
     fs::set_permissions(path("c.key"), fs::Permissions::from_mode(0o644)).unwrap();
     assert!(why(settings()).contains("c.key can be read by others"));
     fs::set_permissions(path("c.key"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -340,6 +438,7 @@ fn the_answers_are_as_the_description_says() {
         ("/api/overview", "Overview"),
         ("/api/history", "History"),
         ("/api/audit", "Audit"),
+        ("/api/actions", "Actions"),
         ("/api/gateways/x/status", "Failure"),
     ] {
         let known = path.replace("/x/", "/{name}/");
@@ -351,6 +450,7 @@ fn the_answers_are_as_the_description_says() {
     let line = fleet::audit::Line {
         operator: Some("00".to_owned()),
         objects: vec!["press".to_owned()],
+        by: Some("anna".to_owned()),
         begun: Some(1),
         versions: [("press".to_owned(), 7)].into(),
         reason: "no".to_owned(),

@@ -1,7 +1,7 @@
 // The page: asks the controller once a second, says how the fleet is, and shows the view that the address names.
 (() => {
   const CAUSES = 5;           // that stand below the headline
-  const VIEWS = { "": "gateways", plant: "gateways", map: "map", gateway: "gateway", versions: "versions", history: "history", audit: "audit" };
+  const VIEWS = { "": "gateways", plant: "gateways", map: "map", gateway: "gateway", versions: "versions", history: "history", audit: "audit", actions: "actions" };
   let heard = null;           // when the last answer came
   let trouble = "";           // why none came
   let etag = null;
@@ -73,11 +73,11 @@
   };
   const turnView = () => {
     const { word, name } = route();
-    const turns = { gateways: table.draw, map: map.draw, gateway: () => gatewayView.turn(name), versions: versionsView.turn, history: historyView.turn, audit: auditView.turn };
+    const turns = { gateways: table.draw, map: map.draw, gateway: () => gatewayView.turn(name), versions: versionsView.turn, history: historyView.turn, audit: auditView.turn, actions: orders.draw };
     Promise.resolve().then(turns[VIEWS[word]]).catch((error) => console.error(error));
   };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "INPUT") return;
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "INPUT" || orders.isOpen()) return;
     if (event.key === "/") {
       location.hash = location.hash.startsWith("#/plant/") ? location.hash : "#/";
       show();
@@ -140,6 +140,7 @@
       etag = answer.headers.get("ETag");
     }
     byId("login").hidden = true;
+    orders.turn(false);
     turnView();
     heard = performance.now();
     trouble = "";

@@ -45,7 +45,7 @@ const gatewayView = (() => {
   const partTile = (part) => make("div", "tile", make("strong", "", `${part.kind} ${part.name}`), pill(part.verdict, part.words || WORDS[level(part.verdict)]));
   const connection = (one) => make("li", "", pill(one.verdict, WORDS[level(one.verdict)]), make("span", "", make("strong", "", `${one.kind} ${one.name}`), ` ${one.words} `,
     make("span", "soft", "with "), ...one.gateways.filter((name) => name !== shown).slice(0, 12).flatMap((name, at) => [at ? ", " : "", linkTo(gatewayPath(name), name)]),
-    one.gateways.length > 13 ? ` and ${one.gateways.length - 13} more` : ""));
+    one.gateways.length > 13 ? ` and ${one.gateways.length - 13} more` : "", ...orders.ofConnection(one)));
   const version = (number) => (number === null ? "none" : `${number}${number > 1e9 ? `, ${moment(number)} UTC` : ""}`);
   const draw = (name) => {
     const one = fleet.byName.get(name);
@@ -53,7 +53,7 @@ const gatewayView = (() => {
     const heardLine = place.querySelector(".heard-line");
     if (heardLine) write(heardLine, heard);
     const connections = fleet.connections.filter(({ gateways }) => gateways.includes(name)).sort(worstFirst);
-    const now = JSON.stringify([name, { ...one, heard: null }, connections]);
+    const now = JSON.stringify([name, { ...one, heard: one && one.heard !== null }, connections, orders.may()]);
     if (place.dataset.now === now) return;
     place.dataset.now = now;
     if (shown !== name) own.replaceChildren(make("p", "quiet", one?.page ? "asking\u2026" : "It serves no status (http in the inventory)."));
@@ -66,7 +66,7 @@ const gatewayView = (() => {
     about.append(make("dt", "", "heard"), words);
     const reasons = make("ul", "reasons", ...[one.cause, one.cure].filter(Boolean).map((text) => make("li", "", text)));
     place.replaceChildren(back,
-      card(heading(one.name, pill(one.verdict, one.state)), reasons, about),
+      card(heading(one.name, pill(one.verdict, one.state)), reasons, about, ...orders.ofGateway(one)),
       card(make("h3", "", "Its parts, as its heartbeat says"), parts.length ? make("div", "tiles", ...parts.map(partTile)) : make("p", "quiet", "Its heartbeat tells of no parts."),
         ...(one.parts_left_out ? [make("p", "quiet", `${whole(one.parts_left_out)} more, not told`)] : [])),
       card(make("h3", "", "Its own status"), own),
@@ -173,7 +173,7 @@ const auditView = (() => {
     const versions = Object.keys(one.versions || {}).length;
     const what = [one.action, ...(one.objects || [])].join(" ");
     return make("li", "", make("time", "", one.time.replace("T", " ").replace("Z", "")), make("span", "", pill(OUTCOMES[one.outcome], one.outcome), " ", make("strong", "", what),
-      make("span", "soft", ` ${one.login} on ${one.host}, line ${one.line}${one.signature ? ", signed" : ""}${versions ? `; ${counted(versions, "gateway")} published` : ""}`),
+      make("span", "soft", ` ${one.by ? `${one.by}, by ` : ""}${one.login} on ${one.host}, line ${one.line}${one.signature ? ", signed" : ""}${versions ? `; ${counted(versions, "gateway")} published` : ""}`),
       one.reason ? `: ${one.reason}` : ""));
   };
   const show = ({ verified, signed, told, problems, entries }) => {

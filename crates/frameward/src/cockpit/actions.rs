@@ -1,0 +1,384 @@
+//! Changes that people order in the browser: each one is a command of this program, as it is given on the operator's machine. So it is checked, takes
+//! the same locks, and is written down in the audit log in the same way, with the name of who ordered it.
+//!
+//! ```text
+//!  POST ── role, body ──▶ frameward fleet approve | rotate | revoke | note ... --by NAME ──▶ its lines, and how it ended: GET /api/actions
+//! ```
+//!
+//! One runs at a time. A command is a process of its own: the server never reads the signing key, and a command that is under way goes on if the
+//! server ends.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, PipeReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use hyper::StatusCode;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Serialize;
+
+use super::follow::{Sources, locked, unix_seconds};
+use super::logs::plain;
+use super::routes::Goal;
+use super::tokens::{Role, Who};
+
+/// Actions that are remembered, the running one among them.
+const REMEMBERED: usize = 64;
+/// Lines that are kept of a command's output, and the longest of them, in characters.
+const MOST_LINES: usize = 64;
+const LONGEST_LINE: usize = 400;
+/// This program, also if another one was installed in its place.
+const THIS: &str = "/proc/self/exe";
+
+/// Files that the signing commands need.
+#[derive(Clone, Debug)]
+pub struct SigningFiles {
+    /// The operator's signing key: its file, or the PKCS#11 URI of one in a token.
+    pub key: PathBuf,
+    /// The rendering that was applied.
+    pub rendering: PathBuf,
+    /// The inventory's folder of keys, if it is not in its place.
+    pub keys: Option<PathBuf>,
+}
+
+/// Changes that can be ordered.
+#[derive(Debug)]
+pub struct Actions {
+    sources: Sources,
+    signing: Option<SigningFiles>,
+    state: Arc<Mutex<State>>,
+}
+
+/// A change, ready to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    /// Takes the box that shows this code into the fleet.
+    Approve(fleet::Code),
+    /// Gives a link, group, cell or tunnel a new key.
+    Rotate,
+    /// Has nobody speak with a gateway any more.
+    Revoke,
+    /// Writes a line into the audit log.
+    Note(String),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The running command, and its number.
+    running: Option<(u64, Child)>,
+    /// The newest last.
+    actions: VecDeque<ActionView>,
+}
+
+/// A change that was ordered.
+#[derive(Clone, Debug, Serialize)]
+struct ActionView {
+    number: u64,
+    /// When it was ordered, in seconds since 1970.
+    time: u64,
+    /// When it ended; none while it runs.
+    ended: Option<u64>,
+    by: Option<String>,
+    action: &'static str,
+    object: String,
+    state: ActionState,
+    /// Who stopped it.
+    stopped_by: Option<String>,
+    /// Lines of the command.
+    lines: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ActionState {
+    Running,
+    Done,
+    Failed,
+    Stopped,
+}
+
+/// The answer of `/api/actions`.
+#[derive(Serialize)]
+pub(super) struct ActionsView {
+    /// Who asks.
+    you: Who,
+    /// Changes that he may order here.
+    may: Vec<&'static str>,
+    /// The newest last.
+    actions: Vec<ActionView>,
+}
+
+/// Refusal of a change: status, cause and cure.
+pub(super) type Refused = (StatusCode, String, String);
+
+impl Change {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Approve(_) => "approve",
+            Self::Rotate => "rotate",
+            Self::Revoke => "revoke",
+            Self::Note(_) => "note",
+        }
+    }
+}
+
+impl Actions {
+    /// Changes in this fleet; without signing files none that publishes anything.
+    pub fn new(sources: Sources, signing: Option<SigningFiles>) -> Self {
+        Self { sources, signing, state: Arc::default() }
+    }
+
+    /// Where nothing can be ordered.
+    pub(super) const fn nothing(you: Who) -> ActionsView {
+        ActionsView { you, may: Vec::new(), actions: Vec::new() }
+    }
+
+    /// What was ordered, for this person.
+    pub(super) fn view(&self, you: Who) -> ActionsView {
+        let all = [
+            ("note", Role::Operator, true),
+            ("stop", Role::Operator, true),
+            ("approve", Role::Signer, true),
+            ("rotate", Role::Signer, self.signing.is_some()),
+            ("revoke", Role::Signer, self.signing.is_some()),
+        ];
+        let may = all.into_iter().filter(|(_, role, can)| you.role >= *role && *can);
+        let may = may.map(|(word, ..)| word).collect();
+        ActionsView { you, may, actions: locked(&self.state).actions.iter().cloned().collect() }
+    }
+
+    /// Begins a change of `object`. Its number.
+    ///
+    /// # Errors
+    /// [`Refused`]: another one runs, or it cannot be made here.
+    pub(super) fn begin(&self, change: &Change, object: &str, who: &Who) -> Result<u64, Refused> {
+        let by = who.name.as_deref().unwrap_or_default();
+        let mut command = self.command(change, object, by)?;
+        let mut state = locked(&self.state);
+        if let Some(running) = state.running.as_ref().and(state.actions.back()) {
+            return Err((
+                StatusCode::CONFLICT,
+                format!("{} {} is under way", running.action, running.object),
+                "wait until it has ended, or stop it".to_owned(),
+            ));
+        }
+        let number = state.actions.back().map_or(0, |last| last.number) + 1;
+        let (output, child) = started(&mut command).map_err(|error| cannot_start(&error))?;
+        state.running = Some((number, child));
+        let object = object.to_owned();
+        while state.actions.len() >= REMEMBERED {
+            state.actions.pop_front();
+        }
+        state.actions.push_back(ActionView {
+            number,
+            time: unix_seconds(),
+            ended: None,
+            by: who.name.clone(),
+            action: change.word(),
+            object,
+            state: ActionState::Running,
+            stopped_by: None,
+            lines: Vec::new(),
+        });
+        drop(state);
+        self.follow(output).map_err(|error| {
+            // Nobody would learn how it ends.
+            let mut state = locked(&self.state);
+            if let Some((_, mut child)) = state.running.take() {
+                let _ = child.kill().and_then(|()| child.wait());
+            }
+            state.actions.pop_back();
+            cannot_start(&error)
+        })?;
+        Ok(number)
+    }
+
+    /// Stops a change that runs: the command ends where it is, and the same command goes on from there.
+    ///
+    /// # Errors
+    /// [`Refused`]: it does not run.
+    pub(super) fn stop(&self, number: &str, who: &Who) -> Result<u64, Refused> {
+        let mut state = locked(&self.state);
+        let State { running, actions } = &mut *state;
+        let is_it = |(running, _): &&mut (u64, Child)| running.to_string() == number;
+        let (Some((number, child)), Some(view)) = (running.as_mut().filter(is_it), actions.back_mut()) else {
+            let cause = format!("no action {number} runs");
+            return Err((StatusCode::NOT_FOUND, cause, "see /api/actions".to_owned()));
+        };
+        view.stopped_by = who.name.clone();
+        // Nobody waits for the child but under this lock, so the number is still its own.
+        let id = i32::try_from(child.id()).map(Pid::from_raw);
+        let _ = id.map(|id| kill(id, Signal::SIGTERM));
+        Ok(*number)
+    }
+
+    /// Takes the lines of the running command, and writes down who stopped it.
+    fn follow(&self, output: PipeReader) -> io::Result<()> {
+        let (state, note) = (Arc::clone(&self.state), (self.sources.clone(), self.signing.clone()));
+        let follow = move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                locked(&state).takes(&line);
+            }
+            let is_done = locked(&state).ended().is_some_and(|status| status.success());
+            let stopped = locked(&state).actions.back().and_then(|view| {
+                Some((view.stopped_by.clone()?, format!("stops {} {}", view.action, view.object)))
+            });
+            if let Some((by, text)) = stopped {
+                let (sources, signing) = note;
+                let actions = Self { sources, signing, state: Arc::clone(&state) };
+                actions.write_down(&by, &text);
+            }
+            locked(&state).close(is_done);
+        };
+        thread::Builder::new().name("cockpit-action".to_owned()).spawn(follow).map(drop)
+    }
+
+    /// Has the audit log take a line about an action.
+    fn write_down(&self, by: &str, text: &str) {
+        let written = self.command(&Change::Note(text.to_owned()), "", by);
+        let written = written.map_err(|(_, cause, _)| cause).and_then(|mut command| {
+            let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() { Ok(()) } else { Err(told) }
+        });
+        if let Err(why) = written {
+            let line = format!("the audit log has no line about who stopped this: {why}");
+            locked(&self.state).takes(line.as_bytes());
+        }
+    }
+
+    /// The command that makes a change. What comes from outside stands behind `--`, or is the value of a switch.
+    fn command(&self, change: &Change, object: &str, by: &str) -> Result<Command, Refused> {
+        let Sources { fleet, directory, identities, inventory } = &self.sources;
+        let mut switches: Vec<OsString> = vec!["--identities".into(), identities.into()];
+        let mut operands: Vec<OsString> = vec![object.into()];
+        if !by.is_empty() {
+            switches.extend(["--by".into(), by.into()]);
+        }
+        match change {
+            Change::Approve(code) => {
+                switches.extend(["--operator".into(), fleet.to_string().into()]);
+                switches.extend(["--directory".into(), directory.to_string().into()]);
+                operands.push(code.to_string().into());
+            }
+            Change::Note(text) => {
+                switches.extend(["--operator".into(), fleet.to_string().into()]);
+                if !object.is_empty() {
+                    switches.extend(["--gateway".into(), object.into()]);
+                }
+                operands = vec![text.into()];
+            }
+            Change::Rotate | Change::Revoke => {
+                let Some(SigningFiles { key, rendering, keys }) = &self.signing else {
+                    return Err((
+                        StatusCode::FORBIDDEN,
+                        "the controller has no signing key".to_owned(),
+                        format!(
+                            "give the command on the operator's machine: frameward fleet {} {object}; or start the controller with --signing-key and --to",
+                            change.word()
+                        ),
+                    ));
+                };
+                switches.extend(["--directory".into(), directory.to_string().into()]);
+                switches.extend(["--signing-key".into(), key.into(), "--to".into(), rendering.into()]);
+                keys.iter().for_each(|keys| switches.extend(["--keys".into(), keys.into()]));
+                operands.push(inventory.into());
+            }
+        }
+        let mut command = Command::new(THIS);
+        command.arg0("frameward").args(["fleet", change.word()]).args(switches).arg("--").args(operands);
+        Ok(command)
+    }
+}
+
+impl State {
+    fn takes(&mut self, line: &[u8]) {
+        let Some(view) = self.actions.back_mut().filter(|view| view.lines.len() < MOST_LINES) else { return };
+        let line = plain(String::from_utf8_lossy(line).trim_end());
+        view.lines.push(line.chars().take(LONGEST_LINE).collect());
+    }
+
+    /// Exit status of the running command, whose output has ended.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.running.as_mut().and_then(|(_, child)| child.wait().ok())
+    }
+
+    fn close(&mut self, is_done: bool) {
+        self.running = None;
+        let Some(view) = self.actions.back_mut() else { return };
+        view.ended = Some(unix_seconds());
+        view.state = match (is_done, &view.stopped_by) {
+            (true, _) => ActionState::Done,
+            (false, Some(_)) => ActionState::Stopped,
+            (false, None) => ActionState::Failed,
+        };
+    }
+}
+
+/// Starts a command, and has its output and errors in one.
+fn started(command: &mut Command) -> io::Result<(PipeReader, Child)> {
+    let (reader, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let child = command.spawn()?;
+    // The command would hold the pipe open.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok((reader, child))
+}
+
+fn cannot_start(error: &io::Error) -> Refused {
+    (
+        StatusCode::INTERNAL_SERVER_ERROR,
+        format!("the command cannot be started: {error}"),
+        "see that this machine has processes and memory left".to_owned(),
+    )
+}
+
+/// A change out of a request's body.
+///
+/// # Errors
+/// [`Refused`]: the body is something else.
+pub(super) fn change(goal: Goal, object: &str, body: &[u8]) -> Result<Change, Refused> {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(deny_unknown_fields, default)]
+    struct Body {
+        code: Option<String>,
+        text: Option<String>,
+        confirm: Option<String>,
+    }
+    let wrong = |cause: String, cure: &str| Err((StatusCode::BAD_REQUEST, cause, cure.to_owned()));
+    let body: Body = match serde_json::from_slice(body) {
+        Ok(body) => body,
+        Err(error) => return wrong(format!("the body is no such JSON: {error}"), "see /api/openapi.json"),
+    };
+    match (goal, body) {
+        (Goal::Approve, Body { code: Some(code), text: None, confirm: None }) => match code.trim().parse() {
+            Ok(code) => Ok(Change::Approve(code)),
+            Err(_) => wrong("this is no code of a box".to_owned(), "type the 16 digits that the box shows"),
+        },
+        (Goal::Note, Body { text: Some(text), code: None, confirm: None }) => {
+            let text = text.trim();
+            let is_text = (1..=LONGEST_LINE).contains(&text.chars().count());
+            match is_text && !text.chars().any(char::is_control) {
+                true => Ok(Change::Note(text.to_owned())),
+                false => wrong("this is no note".to_owned(), "write a line of up to 400 characters"),
+            }
+        }
+        (Goal::Rotate, Body { code: None, text: None, confirm: None }) => Ok(Change::Rotate),
+        (Goal::Revoke, Body { confirm: Some(confirm), code: None, text: None }) if confirm == object => {
+            Ok(Change::Revoke)
+        }
+        (Goal::Revoke, _) => wrong(
+            "a revocation was not confirmed".to_owned(),
+            "repeat the gateway's name: { \"confirm\": NAME }",
+        ),
+        _ => wrong("the body is of another request".to_owned(), "see /api/openapi.json"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
