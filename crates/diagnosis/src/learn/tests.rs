@@ -209,7 +209,9 @@ fn wireshark_reads_the_same_in_connects() {
     let fields = ["iocr_type", "frame_id", "send_clock_factor", "reduction_ratio", "watchdog_factor"];
     let mut tshark = std::process::Command::new("tshark");
     tshark.arg("-r").arg(&file).args(["-T", "fields"]);
-    fields.iter().for_each(|field| drop(tshark.args(["-e", &format!("pn_io.{field}")])));
+    for field in fields {
+        tshark.args(["-e", &format!("pn_io.{field}")]);
+    }
     let output = tshark
         .output()
         .unwrap_or_else(|error| panic!("tshark: {error}; install it with scripts/setup.sh test"));

@@ -98,6 +98,9 @@ impl Learn {
             Some(interface) => self.listen(&mut learner, interface),
             None => self.read(&mut learner),
         };
+        if heard.is_err() && learner.heard().frames == 0 {
+            return heard;
+        }
         let Self { name, local, plain, protected, dir, .. } = self;
         let learned = learner.learned(Setting { name, local, plain, protected });
         print(&learned)?;
