@@ -17,9 +17,11 @@ pub mod inventory;
 pub mod kay;
 mod key;
 pub mod key_file;
+pub mod learn;
 pub mod lease;
 pub mod mkpdu;
 pub mod path;
+pub mod profinet;
 pub mod reassembler;
 pub mod sa_file;
 mod scratch;
@@ -36,7 +38,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 27] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -49,9 +51,11 @@ pub const TARGETS: [Target; 25] = [
     ("inventory", self::inventory::run),
     ("kay", kay::run),
     ("key_file", key_file::run),
+    ("learn", learn::run),
     ("lease", lease::run),
     ("mkpdu", mkpdu::run),
     ("path", path::run),
+    ("profinet", profinet::run),
     ("reassembler", reassembler::run),
     ("sa_file", sa_file::run),
     ("sectag", sectag::run),

@@ -40,6 +40,7 @@ mod kernel_reload;
 mod kernel_site;
 mod kernels;
 mod kills;
+mod learn;
 mod lifecycle;
 mod links;
 mod loss;

@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use frameward::keygen::KeyLength;
 use wire::Ckn;
 
+pub(crate) mod cell;
 pub(crate) mod doctor;
 pub(crate) mod fleet;
 pub(crate) mod init;
@@ -206,6 +207,9 @@ Examples:
     /// Check whether this CPU can protect cyclic frames in time: relations, the time limit of a frame, and the measured time
     #[command(after_help = plan::AFTER_HELP)]
     Plan(plan::Plan),
+    /// Learn the relations of a cell from the frames of a network
+    #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
+    Cell(cell::Cell),
     /// Print the reference of the configuration: a JSON Schema for editors, a manual page or a page of the book
     #[command(after_help = "\
 The schema is of draft 4, as Taplo and Even Better TOML read it. Save it beside the

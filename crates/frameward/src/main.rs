@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Plan(plan) => plan.run(),
+        Command::Cell(cell) => cell.run(),
         Command::Reload { dry_run, name } => reload_gateway(name.as_deref(), dry_run),
         Command::Rekey { name, link } => rekey(&name, link.as_deref()),
         Command::Upgrade { name } => upgrade(name.as_deref()),

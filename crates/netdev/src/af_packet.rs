@@ -27,6 +27,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use nix::sys::socket::{getsockopt, setsockopt};
@@ -158,6 +159,35 @@ impl AfPacket {
 
     /// Takes the frame at the next place of the ring, if the kernel has put one there. False if it has not.
     fn receive_one(&mut self, pool: &mut Pool, burst: &mut Burst) -> bool {
+        self.visit(|port, received| port.take(received, pool, burst))
+    }
+
+    /// Hands over what waits in the ring, at most a burst, each frame with the moment at which the kernel got it, since 1970. Returns the number
+    /// of places looked at. For programs that listen alone: frames need no pool, and the kernel's time is exact however late they are read.
+    pub fn listen(&mut self, take: &mut dyn FnMut(Duration, &[u8])) -> usize {
+        let mut frame = Vec::new();
+        let mut listened = |port: &mut Self, received: &Received<'_>| {
+            if received.super_frame {
+                port.counters.rx_super_frames += 1;
+            } else if received.cut || received.len() < ETHERNET_HEADER {
+                port.counters.rx_too_long += 1;
+            } else {
+                frame.resize(received.len(), 0);
+                port.counters.rx_checksums_completed += u64::from(received.write(&mut frame));
+                port.counters.rx_frames += 1;
+                port.counters.rx_octets += frame.len() as u64;
+                take(received.time, &frame);
+            }
+        };
+        let looked_at = (0..BURST_FRAMES).take_while(|_| self.visit(&mut listened)).count();
+        if looked_at == 0 {
+            packet::clear_error(&self.receiver);
+        }
+        looked_at
+    }
+
+    /// Shows the frame at the next place of the ring, if the kernel has put one there, and gives the place back. False if it has not.
+    fn visit(&mut self, take: impl FnOnce(&mut Self, &Received<'_>)) -> bool {
         // SAFETY: next < places, and the ring has that many places.
         let place = unsafe { self.ring.base().add(self.next * self.place_octets) };
         // SAFETY: a place begins with its header, and that with the status, which the kernel writes concurrently:
@@ -172,7 +202,7 @@ impl AfPacket {
         let octets = unsafe { std::slice::from_raw_parts(place, self.place_octets) };
         match Received::parse(octets, flags) {
             None => self.counters.bad_descriptors += 1,
-            Some(received) => self.take(&received, pool, burst),
+            Some(received) => take(self, &received),
         }
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = if self.next + 1 == self.places { 0 } else { self.next + 1 };

@@ -46,6 +46,14 @@ const OTHER_KEY_PREFERRED: u8 = 0x20;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(pub u16);
 
+impl FrameId {
+    /// Whether PROFINET has it for cyclic frames to one station (IEC 61158-6-10: RT_CLASS_3, RT_CLASS_1, and RT_CLASS_1 as it was
+    /// numbered first).
+    pub const fn is_cyclic(self) -> bool {
+        matches!(self.0, 0x0100..=0x0fff | 0x8000..=0xbbff | 0xc000..=0xf7ff)
+    }
+}
+
 impl fmt::Display for FrameId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0x{:04x}", self.0)

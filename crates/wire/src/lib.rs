@@ -1,4 +1,4 @@
-//! Wire formats, in the standards' words: identifiers, Ethernet headers, the SecTAG, MKPDUs and protected
+//! Wire formats, in the standards' words: identifiers, Ethernet headers, the SecTAG, MKPDUs, PROFINET and protected
 //! cyclic frames. Also a frame's place in memory, protocol time, and the tables of counters.
 //!
 //! No allocation, no `unsafe`, no clock. Every codec parses into a value that can only hold what the standard
@@ -12,6 +12,7 @@ pub mod fieldbus;
 pub mod frame;
 pub mod id;
 pub mod mkpdu;
+pub mod profinet;
 pub mod sectag;
 pub mod time;
 pub mod tunnel;

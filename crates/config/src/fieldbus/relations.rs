@@ -12,9 +12,6 @@ use super::super::findings::Findings;
 use super::super::reference::{RELATION, RawRelation};
 use super::{CellRelation, Mode, quantity};
 
-/// FrameIDs of cyclic unicast frames (IEC 61158-6-10: RT_CLASS_3, RT_CLASS_1, and RT_CLASS_1 as it was numbered first).
-const CYCLIC: [std::ops::RangeInclusive<u16>; 3] = [0x0100..=0x0fff, 0x8000..=0xbbff, 0xc000..=0xf7ff];
-
 /// Judges the relations of one cell.
 pub(super) struct Relations<'j> {
     /// `fieldbus "name": `, the beginning of every finding.
@@ -170,7 +167,7 @@ fn frame_id(label: &str, value: &Spanned<i64>, findings: &mut Findings) -> Optio
         return None;
     };
     let id = FrameId(number);
-    if !CYCLIC.iter().any(|range| range.contains(&number)) {
+    if !id.is_cyclic() {
         let text = format!(
             "{label}frame_ids: {id} is not one of PROFINET's for cyclic frames (0x8000 to 0xbbff, 0xc000 to 0xf7ff, 0x0100 to 0x0fff); check it"
         );

@@ -9,6 +9,8 @@
 //! ```
 //! All in host byte order.
 
+use std::time::Duration;
+
 use crate::port::{ETHERNET_HEADER, VLAN_TAG};
 
 const VIRTIO_HEADER: usize = 10;
@@ -27,6 +29,8 @@ pub(super) struct Received<'r> {
     pub(super) super_frame: bool,
     /// Offset at which the checksum begins to count, and its own offset from there.
     checksum: Option<(usize, usize)>,
+    /// Moment at which the kernel got it, since 1970.
+    pub(super) time: Duration,
 }
 
 impl<'r> Received<'r> {
@@ -55,6 +59,7 @@ impl<'r> Received<'r> {
             cut: captured < len,
             super_frame: header[1] != 0,
             checksum: (header[0] & VIRTIO_NEEDS_CHECKSUM != 0).then(|| (from_header(6), from_header(8))),
+            time: Duration::from_secs(word(16)?.into()) + Duration::from_nanos(word(20)?.into()),
         })
     }
 
@@ -146,6 +151,15 @@ mod tests {
             expected.splice(12..12, tag.into_iter().flatten());
             assert_eq!(written(&received), (expected, false));
         }
+    }
+
+    #[test]
+    fn the_time_is_the_kernels() {
+        let mut place = place(&[0; 60], 60, (0, 0), [0; VIRTIO_HEADER]);
+        place[16..20].copy_from_slice(&1_700_000_000_u32.to_ne_bytes());
+        place[20..24].copy_from_slice(&31_250_u32.to_ne_bytes());
+        let time = Received::parse(&place, libc::TP_STATUS_USER).unwrap().time;
+        assert_eq!(time, Duration::from_nanos(1_700_000_000_000_031_250));
     }
 
     #[test]
