@@ -23,7 +23,7 @@ pub(super) fn take(mut passed: Passed, config: &Config) -> Result<(), String> {
         let agreement = passed.take_agreement(&link.name);
         let failed = |why: &dyn std::fmt::Display| format!("link {:?}: {why}", link.name);
         let mtus = link_mtus(&config.file, link, &interface_mtu);
-        let mtus = mtus.map_err(|findings| super::first(findings))?;
+        let mtus = mtus.map_err(super::first)?;
         let port = InterfaceInfo::of(&link.protected).map_err(|error| failed(&error))?;
         let of_link = passed.links.iter().find(|of| of.is_of(link));
         let of_link = of_link.ok_or_else(|| failed(&"the running gateway has no such link"))?;
