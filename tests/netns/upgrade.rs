@@ -393,7 +393,7 @@ fn a_state_that_cannot_be_taken_is_refused_before_anything_is_touched() {
     while_they_talk(&topology, || {
         for (garble, why) in [
             (r#"s/"wrapped":\[[0-9]*,[0-9]*/"wrapped":[0,0/g"#, "its SAK was wrapped under another CAK"),
-            (r#"s/"next_pn":1/"next_pn":0/g"#, "a PN is 0"),
+            (r#"s/"next_pn":1}/"next_pn":0}/g"#, "a PN is 0"),
         ] {
             let judge = format!("sed '{garble}' | {} \"$@\"", program().display());
             install_script(&scratch, &format!("[ \"$1\" = go-on ] || exit 1\n{judge}"), &own);
