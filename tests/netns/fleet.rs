@@ -4,3 +4,4 @@ mod directory;
 mod inventory;
 mod joined;
 mod keys;
+mod upgraded;

@@ -35,7 +35,7 @@ const STATIC_KEYS: Choice = Choice {
 
 const AGREED_KEYS: Choice = Choice { link: "", keys: LinkKeys::Agreed, ..STATIC_KEYS };
 
-fn upgrades() -> u64 {
+pub(crate) fn upgrades() -> u64 {
     std::env::var("FRAMEWARD_UPGRADES").ok().and_then(|number| number.parse().ok()).unwrap_or(USUAL_UPGRADES)
 }
 
@@ -152,11 +152,23 @@ fn what_cannot_go_on_is_left_as_it_was() {
         install_script(&scratch, "echo 'frameward: unknown format' >&2; exit 2", &own);
         assert!(refused(&scratch, "a").contains("refuses: unknown format"));
         fs::remove_file(&own).unwrap();
-        assert!(refused(&scratch, "a").contains("cannot start"));
+        let why = refused(&scratch, "a");
+        assert!(why.contains("cannot start") && why.contains("is missing: install the package"), "{why}");
+        let broken = scratch.write("broken", "\u{7f}ELF of another CPU").unwrap();
+        for (mode, cure) in [
+            (0o644, "make it executable (chmod 755)"),
+            (0o755, "it is no program for this CPU: install the package of this architecture"),
+        ] {
+            fs::set_permissions(&broken, fs::Permissions::from_mode(mode)).unwrap();
+            lab::program::run(&["cp", "-p", broken.to_str().unwrap(), own.to_str().unwrap()], DEADLINE)
+                .unwrap();
+            let why = refused(&scratch, "a");
+            assert!(why.contains("cannot start") && why.contains(cure), "{why}");
+        }
         // It judges, and cannot be begun: nothing is lost at the last step either.
         install_script(&scratch, "chmod a-x \"$0\"", &own);
         let why = refused(&scratch, "a");
-        assert!(why.contains("cannot become"), "{why}");
+        assert!(why.contains("cannot become") && why.contains("make it executable"), "{why}");
         install(program(), &own);
         upgraded(&scratch, "a");
     });
@@ -364,6 +376,79 @@ fn rekey(scratch: &Scratch, name: &str) {
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
     let output = lab::Program::spawn(&command).unwrap().wait(DEADLINE).unwrap();
     assert!(output.status.success(), "{}", output.stderr);
+}
+
+/// What is garbled inside of the state shows before the old program stops: the new one takes it as it will then.
+#[test]
+fn a_state_that_cannot_be_taken_is_refused_before_anything_is_touched() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &AGREED_KEYS).unwrap();
+    let own = scratch.path().join("frameward");
+    install(program(), &own);
+    let a = Station::start(&own, &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
+    all([&a, &b], "it is secured", secured_with(1));
+    let before = member(&a);
+    while_they_talk(&topology, || {
+        for (garble, why) in [
+            (r#"s/"wrapped":\[[0-9]*,[0-9]*/"wrapped":[0,0/g"#, "its SAK was wrapped under another CAK"),
+            (r#"s/"next_pn":1}/"next_pn":0}/g"#, "a PN is 0"),
+        ] {
+            let judge = format!("sed '{garble}' | {} \"$@\"", program().display());
+            install_script(&scratch, &format!("[ \"$1\" = go-on ] || exit 1\n{judge}"), &own);
+            let said = refused(&scratch, "a");
+            assert!(said.contains("refuses: link \"press\": ") && said.contains(why), "{said}");
+            assert_eq!((member(&a), a.report().unwrap().upgrade), (before.clone(), None));
+        }
+        install(program(), &own);
+        upgraded(&scratch, "a");
+        assert_eq!(member(&a), before);
+    });
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
+/// Has the machines of all these talk while `work` is done.
+fn while_all_talk(labs: &[(Topology, Pair)], work: &mut dyn FnMut()) {
+    match labs.split_first() {
+        None => work(),
+        Some(((topology, _), others)) => {
+            let sent = while_they_talk(topology, || while_all_talk(others, work));
+            assert!(sent.iter().all(|sent| *sent > 0));
+        }
+    }
+}
+
+/// Static keys and key agreement, whole frames and split ones, both kinds of sockets: they take turns on one machine.
+#[test]
+fn upgrades_of_all_kinds_take_turns_and_lose_no_frame() {
+    use suite::CipherSuite::GcmAesXpn256;
+    let kinds = [
+        STATIC_KEYS,
+        Choice { io: "af_xdp", suite: GcmAesXpn256, ..AGREED_KEYS },
+        Choice { io: "af_xdp", link: "replay_window = 64\nfragment = \"on\"", ..STATIC_KEYS },
+        Choice { link: "fragment = \"off\"\nconcatenate = \"off\"", ..AGREED_KEYS },
+    ];
+    let is_split = |choice: &Choice| choice.link.is_empty() || choice.link.contains("\"on\"");
+    let labs =
+        kinds.each_ref().map(|kind| lab(&if is_split(kind) { NARROW } else { Shape::default() }, kind));
+    let agreed = || labs.iter().zip(&kinds).filter(|(_, kind)| kind.keys == LinkKeys::Agreed);
+    agreed().for_each(|((_, pair), _)| all([&pair.a, &pair.b], "it is secured", secured_with(1)));
+    let members = || agreed().map(|((_, pair), _)| [member(&pair.a), member(&pair.b)]).collect::<Vec<_>>();
+    let before = members();
+    let rounds = usize::try_from(upgrades()).unwrap();
+    while_all_talk(&labs, &mut || {
+        for round in 0..rounds {
+            let (_, pair) = &labs[round % labs.len()];
+            upgraded(&pair.scratch, ["a", "b"][round / labs.len() % 2]);
+        }
+    });
+    assert_eq!(members(), before, "the same members, and no other SAK");
+    let count = |station: &Station| station.report().unwrap().upgrade.map_or(0, |upgrade| upgrade.count);
+    let counts = labs.iter().map(|(_, pair)| count(&pair.a) + count(&pair.b));
+    assert_eq!(counts.sum::<u64>(), upgrades());
+    labs.into_iter().for_each(|(_, pair)| pair.stop().unwrap());
 }
 
 /// Another CAK in the file, a recorded key agreement, and a program that fails: refused, or begun again as another member under

@@ -138,9 +138,21 @@ impl ConfigurationFolder {
     /// As [`Self::install`].
     pub fn install_on_trial(&self, accepted: &Accepted, stood: Vec<String>) -> Result<bool, InstallError> {
         let version = accepted.version;
-        let before = self.version().filter(|_| accepted.on_trial);
+        // A version whose trial waits for a restart never ran: the one before it does.
+        let running = self.trial().map(|trial| trial.before).or_else(|| self.version());
+        let before = running.filter(|_| accepted.on_trial);
         let trial = before.map(|before| Trial { version, before, stood });
         self.put_in_place(accepted, trial.as_ref())
+    }
+
+    /// Keys of `[gateway]` by which the version on trial differs from the one before, and which no gateway changes while it runs. Empty if there
+    /// are none, or one of the two cannot be read.
+    pub fn wants_restart(&self, trial: &Trial) -> Vec<&'static str> {
+        let file = |version| self.0.join(format!("version-{version}")).join(FileName::CONFIGURATION);
+        match [trial.before, trial.version].map(|version| load(&file(version))) {
+            [Ok((before, _)), Ok((after, _))] => config::change::fixed(&before.gateway, &after.gateway),
+            _ => Vec::new(),
+        }
     }
 
     /// The version that is on trial, if `current` leads to it.
@@ -250,7 +262,7 @@ impl ConfigurationFolder {
         }
         self.lead_to(version).map_err(error(&self.0))?;
         // What is left behind costs room alone.
-        let _ = self.remove_others(&[Some(version), before]);
+        let _ = self.remove_others(&[Some(version), before, trial.map(|trial| trial.before)]);
         Ok(true)
     }
 

@@ -37,7 +37,7 @@ pub struct Acceptor {
     path: PathBuf,
     reached: Option<Reached>,
     /// Locked; the lock goes when the file is closed, also by `kill -9`.
-    _lock: File,
+    lock: File,
 }
 
 /// Why nothing was accepted.
@@ -75,24 +75,44 @@ impl Acceptor {
     /// # Errors
     /// `Disk`, `Damaged` and `InUse`.
     pub fn open(member: Member, path: &Path) -> Result<Self, AcceptError> {
+        Self::with_lock(member, path, None)
+    }
+
+    /// The same with the lock ([`Self::lock`]) that the program before has passed on: nobody else had it meanwhile.
+    ///
+    /// # Errors
+    /// `Disk` and `Damaged`.
+    pub fn go_on(member: Member, path: &Path, lock: File) -> Result<Self, AcceptError> {
+        Self::with_lock(member, path, Some(lock))
+    }
+
+    fn with_lock(member: Member, path: &Path, lock: Option<File>) -> Result<Self, AcceptError> {
         let name = format!("fleet-{}-{}", member.fleet, member.name);
         let file = format!("{name}.reached");
         let kept = path.join(&file);
         let disk_error = |source| AcceptError::Disk { path: kept.clone(), source };
         let mut disk = Directory::open(path).map_err(disk_error)?;
-        let lock = own_lock::take(&path.join(format!("{name}.lock"))).map_err(disk_error)?;
+        let lock = match lock {
+            Some(lock) => Some(lock),
+            None => own_lock::take(&path.join(format!("{name}.lock"))).map_err(disk_error)?,
+        };
         let lock = lock.ok_or_else(|| AcceptError::InUse { path: kept.clone() })?;
         let reached = match disk.read(&file).map_err(disk_error)?.as_deref().map(Reached::parse) {
             None => None,
             Some(Ok(reached)) => Some(reached),
             Some(Err(Malformed)) => return Err(AcceptError::Damaged { path: kept }),
         };
-        Ok(Self { member, disk, file, path: kept, reached, _lock: lock })
+        Ok(Self { member, disk, file, path: kept, reached, lock })
     }
 
     /// The gateway.
     pub const fn member(&self) -> &Member {
         &self.member
+    }
+
+    /// Its lock, for the next program of this process.
+    pub const fn lock(&self) -> &File {
+        &self.lock
     }
 
     /// The newest version that was accepted.

@@ -456,3 +456,30 @@ fn a_trial_is_confirmed_or_taken_back_also_by_the_next_process() {
     fs::rename(world.path("box-press/.other"), world.path("box-press/current")).unwrap();
     assert_eq!(folder.trial(), None);
 }
+
+/// Nothing but a restart takes it, and then it is on trial still. The next version is tried against what runs.
+#[test]
+fn a_version_that_waits_for_a_restart_is_nothing_to_go_back_to() {
+    let mut world = World::new("rollout-restart");
+    let folder = world.folder("press");
+    let mut next = |polling: &str, now: u64| {
+        world.render("press", 1);
+        let file = world.path("rendering/press/frameward.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("[[link]]", &format!("{polling}\n[[link]]"))).unwrap();
+        world.apply("press", now);
+        let accepted = world.acceptor("press").accept(&world.record("press"), now).unwrap();
+        folder.install_on_trial(&accepted, vec!["link\tpress".to_owned()]).unwrap();
+        folder.trial()
+    };
+    assert_eq!(next("", NOW), None);
+    let waits = next("polling = \"busy\"", NOW + 1).unwrap();
+    assert_eq!((waits.version, waits.before), (NOW + 1, NOW));
+    assert_eq!(folder.wants_restart(&waits), ["polling"]);
+    let trial = next("http = \"127.0.0.1:9464\"", NOW + 2).unwrap();
+    assert_eq!((trial.version, trial.before), (NOW + 2, NOW));
+    assert_eq!(folder.wants_restart(&trial), [""; 0]);
+    folder.take_back(&trial).unwrap();
+    assert_eq!(folder.version(), Some(NOW));
+    assert!(folder.load("press").is_ok());
+}

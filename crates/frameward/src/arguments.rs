@@ -175,11 +175,14 @@ sockets meanwhile, and packet numbers, replay windows and counters go on.
 The peers notice nothing: keys that were agreed on stay, and so does this member of the group.
 
 For gateways all of whose frames go through user space, without sites, fieldbuses, frames that are
-held back, express channels and a fleet's configuration. Others are refused: restart them.
+held back and express channels. Others are refused: restart them.
 
 Example:
   frameward upgrade press-line")]
     Upgrade {
+        /// Ask again for so many seconds if something is under way that ends by itself, such as the trial of a version
+        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        wait: u32,
         /// The gateway, by any name that status takes; optional if only one is running
         name: Option<String>,
     },

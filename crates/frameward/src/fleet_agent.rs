@@ -22,9 +22,12 @@ mod gateway;
 mod seen;
 mod spread;
 mod standing;
+mod turn;
 mod verdicts;
 
+use std::fs::File;
 use std::mem::{Discriminant, discriminant};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -38,6 +41,8 @@ use report::control_socket::Outcome;
 pub use seen::{FleetState, Seen};
 use standing::{Part, Stood};
 use tracing::{error, info, warn};
+use turn::{AgentTurn, Work};
+pub use turn::{Turns, UpgradeTurn};
 
 /// Time that all that stood has to stand again.
 const PROOF: Duration = Duration::from_secs(30);
@@ -73,6 +78,8 @@ pub struct Agent {
     directory: Address,
     /// What is seen of it, and of the versions.
     pub seen: Seen,
+    /// Its turns and those of upgrades of the gateway.
+    pub turns: Turns,
 }
 
 /// What was seen and told so far.
@@ -152,11 +159,48 @@ impl Agent {
         state: &Path,
         folder: ConfigurationFolder,
     ) -> Result<Self, AcceptError> {
+        Self::of(Acceptor::open(member, state)?, directory, state, folder)
+    }
+
+    /// The same with the lock ([`Self::lock`]) that the program before has passed on.
+    ///
+    /// # Errors
+    /// [`AcceptError`].
+    pub fn go_on(
+        member: Member,
+        directory: Address,
+        state: &Path,
+        folder: ConfigurationFolder,
+        lock: File,
+    ) -> Result<Self, AcceptError> {
+        Self::of(Acceptor::go_on(member, state, lock)?, directory, state, folder)
+    }
+
+    fn of(
+        acceptor: Acceptor,
+        directory: Address,
+        state: &Path,
+        folder: ConfigurationFolder,
+    ) -> Result<Self, AcceptError> {
+        let member = acceptor.member();
         let key = configuration_key(member.fleet, &member.name);
-        let acceptor = Acceptor::open(member, state)?;
-        let heart = Heart::open(acceptor.member(), state);
+        let heart = Heart::open(member, state);
         let heart = heart.map_err(|source| AcceptError::Disk { path: state.to_owned(), source })?;
-        Ok(Self { key, acceptor, heart, folder, directory, seen: Seen::default() })
+        let (seen, turns) = (Seen::default(), Turns::default());
+        Ok(Self { key, acceptor, heart, folder, directory, seen, turns })
+    }
+
+    /// The descriptor of the lock of its state, which is this agent's alone.
+    pub fn lock(&self) -> RawFd {
+        self.acceptor.lock().as_raw_fd()
+    }
+
+    /// Turn for one look at a directory that is a file, or one write to it. No upgrade waits for the network.
+    fn at_file(&self, stop: &AtomicBool) -> Option<AgentTurn> {
+        match self.directory {
+            Address::File(_) => self.turns.work(Work::File, stop),
+            _ => None,
+        }
     }
 
     /// Follows the directory until `stop` is set, and configures `gateway`.
@@ -165,16 +209,18 @@ impl Agent {
         let mut directory = None;
         let version = self.folder.version();
         self.seen.begin(version);
-        match self.folder.trial() {
-            Some(trial) => self.try_out(&trial, gateway, &mut told, stop),
-            // A gateway that does not start with it has not taken it.
-            None if version.is_some_and(|version| !self.seen.is_unusable(version)) => {
-                self.reload_untried(gateway, &mut told);
+        if let Some(_turn) = self.turns.work(Work::Version, stop) {
+            match self.folder.trial() {
+                Some(trial) => self.try_out(&trial, gateway, &mut told, stop),
+                // A gateway that does not start with it has not taken it.
+                None if version.is_some_and(|version| !self.seen.is_unusable(version)) => {
+                    self.reload_untried(gateway, &mut told);
+                }
+                None => {}
             }
-            None => {}
         }
         while !stop.load(Ordering::Relaxed) {
-            self.reload_again(gateway, &mut told);
+            self.reload_again(gateway, &mut told, stop);
             let followed = self.follow(&mut directory, gateway, &mut told, stop);
             // Also where nothing is wrong: a directory that forgets each watch at once is not asked without end.
             wait(spread::at_most(told.pause), stop);
@@ -201,8 +247,11 @@ impl Agent {
             Some(directory) => directory,
             None => directory.insert(self.directory.open()?),
         };
-        self.directory.is_there()?;
-        let listing = directory.look(&self.key)?;
+        let listing = {
+            let _turn = self.at_file(stop);
+            self.directory.is_there()?;
+            directory.look(&self.key)?
+        };
         self.seen.directory(None);
         let relist = Instant::now() + spread::at_most(RELIST);
         let (mut revision, mut entries) = (listing.revision, listing.entries);
@@ -227,10 +276,13 @@ impl Agent {
                 told.unusable = None;
                 return Ok(());
             }
-            self.reload_again(gateway, told);
+            self.reload_again(gateway, told, stop);
             look_at_verdicts(gateway, told);
+            let turn = self.at_file(stop);
             self.beat(&mut **directory, told);
-            match directory.watch(&self.key, revision, LOOK)? {
+            let watched = directory.watch(&self.key, revision, LOOK)?;
+            drop(turn);
+            match watched {
                 Watched::Changes(changes) => (revision, entries) = (changes.revision, changes.entries),
                 Watched::Lost => return Ok(()),
             }
@@ -287,11 +339,12 @@ impl Agent {
     }
 
     /// Asks the gateway again, if it is time to.
-    fn reload_again(&self, gateway: &dyn RunningGateway, told: &mut Told) {
+    fn reload_again(&self, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
         match told.reload {
             Some((at, _)) if at <= Instant::now() => {}
             _ => return,
         }
+        let Some(_turn) = self.turns.work(Work::Version, stop) else { return };
         match told.is_unloaded {
             true => self.reload_untried(gateway, told),
             false => {
@@ -348,6 +401,8 @@ impl Agent {
         if stop.load(Ordering::Relaxed) {
             return;
         }
+        // What an upgrade is asked for meanwhile waits until the version is judged.
+        let Some(_turn) = self.turns.work(Work::Version, stop) else { return };
         let stood = stood.iter().map(Part::line).collect();
         match self.folder.install_on_trial(accepted, stood) {
             Ok(false) => {}
@@ -382,7 +437,7 @@ impl Agent {
                 self.judge(trial, gateway, told, stop);
             }
             // It has the configuration before, and goes on with it.
-            Reloaded::Refused(why) => self.take_back(trial, &why),
+            Reloaded::Refused(why) => self.refused(trial, &why, gateway),
             // It reads this version when it starts. Whether it did is asked from here on.
             Reloaded::NoGateway => {
                 self.confirm(trial);
@@ -398,6 +453,26 @@ impl Agent {
                 told.reloaded(&reloaded);
             }
         }
+    }
+
+    /// A running gateway does not take what is on trial. What it takes at a start alone waits there for that, still on trial, if an agent begins
+    /// with the gateway; otherwise nobody would judge it then.
+    fn refused(&self, trial: &Trial, why: &str, gateway: &dyn RunningGateway) {
+        let keys = self.folder.wants_restart(trial);
+        // With another name it would not start either.
+        if keys.is_empty() || keys.contains(&"name") {
+            return self.take_back(trial, why);
+        }
+        let cannot = format!("{} in [gateway] cannot change while the gateway runs", keys.join(", "));
+        let name = &self.acceptor.member().name;
+        if !gateway.begins_with_agent() {
+            let cure = "stop the gateway, publish again with fleet apply --anew, and start it";
+            return self.take_back(trial, &format!("{cannot}; {cure}"));
+        }
+        let why =
+            format!("{cannot}; restart it there, and it is on trial: systemctl restart frameward@{name}");
+        error!(event = "fleet-version-refused", version = trial.version, "{why}");
+        self.seen.version(Some(trial.before), FleetState::Refused, Some(why));
     }
 
     /// Waits until what stood before has had its time to stand again. A trial that is not judged stays one.

@@ -58,14 +58,19 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let locked = privilege::lock_memory();
     let on_box = config::load(file);
-    let membership = on_box.as_ref().map_or(Ok(None), |(config, _)| membership::of(config));
+    let before = passed.as_ref().map(run::Passed::take_fleet).transpose();
+    let before = before.map_err(|error| told(&error, Failure::Failed))?.flatten();
+    let membership = on_box.as_ref().map_or(Ok(None), |(config, _)| match before {
+        Some((before, lock)) => membership::going_on(config, before, lock),
+        None => membership::of(config),
+    });
     let membership = membership.map_err(|errors| {
         tell_all("", &errors);
         Failure::Usage
     })?;
     let start = Start { become_user, locked, runtime, program, asks };
     match (membership, on_box) {
-        (Some(membership), Ok((on_box, _))) => start.in_fleet(&on_box, membership),
+        (Some(membership), Ok((on_box, _))) => start.in_fleet(&on_box, membership, passed),
         (_, on_box) => start.gateway(on_box, None, passed, None).map_err(|ended| ended.failure),
     }
 }
@@ -144,7 +149,12 @@ fn take_back(folder: &ConfigurationFolder, trial: &Trial, why: &str) -> bool {
 
 impl Start {
     /// Runs a gateway with what its fleet sends.
-    fn in_fleet(&self, on_box: &Config, mut membership: Membership) -> Result<(), Failure> {
+    fn in_fleet(
+        &self,
+        on_box: &Config,
+        mut membership: Membership,
+        passed: Option<run::Passed>,
+    ) -> Result<(), Failure> {
         // Its thread has no right that is given up later.
         let log = run::spawn_with_less(Log::start).map_err(|error| told(&error, Failure::Failed))?;
         let log = log.join().unwrap_or_else(|_| Err(io::Error::other("it failed")));
@@ -158,11 +168,16 @@ impl Start {
             membership = waited;
         }
         let seen = membership.seen.clone();
-        if let Some(trial) = folder.trial() {
+        // A gateway that goes on has started with it before.
+        if let Some(trial) = folder.trial().filter(|_| passed.is_none()) {
             count_start(&folder, &trial, &seen);
         }
-        let ran = self.gateway(folder.load(&name), Some(membership), None, Some(&log));
+        let ran = self.gateway(folder.load(&name), Some(membership), passed, Some(&log));
         let Err(Ended { failure, cause }) = ran else { return Ok(()) };
+        // Nobody waits for a better version of what is asked to stop.
+        if self.asks.to_stop() {
+            return Err(failure);
+        }
         let (Some((cause, why)), Some(version)) = (cause, folder.version()) else { return Err(failure) };
         // Nobody comes to a box that does not start: the fleet sends it something better.
         if let Some(trial) = folder.trial() {
@@ -200,7 +215,7 @@ impl Start {
         log: &Log,
         patience: Option<Duration>,
     ) -> Result<Option<Membership>, Failure> {
-        let Membership { name, folder, seen, agent } = membership;
+        let Membership { name, file, folder, seen, agent } = membership;
         let failed = |error: &dyn Display| {
             log.last_words("frameward: ", error);
             Failure::Failed
@@ -211,7 +226,7 @@ impl Start {
         if agent.is_none() {
             log.flush();
         }
-        Ok(agent.map(|agent| Membership { name, folder, seen, agent: Ok(agent) }))
+        Ok(agent.map(|agent| Membership { name, file, folder, seen, agent: Ok(agent) }))
     }
 
     /// Runs a gateway with this configuration.

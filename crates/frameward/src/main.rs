@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
         Command::Cell(cell) => cell.run(),
         Command::Reload { dry_run, name } => reload_gateway(name.as_deref(), dry_run),
         Command::Rekey { name, link } => rekey(&name, link.as_deref()),
-        Command::Upgrade { name } => upgrade(name.as_deref()),
+        Command::Upgrade { wait, name } => upgrade(name.as_deref(), Duration::from_secs(wait.into())),
         Command::GoOn { config } => go_on(&config),
         Command::HandOver { name, site } => hand_over(&name, site.as_deref()),
         Command::Schema { format } => print(&match format {
@@ -230,10 +231,18 @@ fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn upgrade(name: Option<&str>) -> Result<(), Failure> {
+fn upgrade(name: Option<&str>, patience: Duration) -> Result<(), Failure> {
     let directory = report::runtime_dir();
     let gateway = find(&directory, name)?.gateway;
-    let upgraded = client::upgrade(&directory, &gateway);
+    let since = Instant::now();
+    let upgraded = loop {
+        match client::upgrade(&directory, &gateway) {
+            Err(error) if error.ends_by_itself() && since.elapsed() < patience => {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            upgraded => break upgraded,
+        }
+    };
     let (version, waited) = upgraded.map_err(|error| told(&error, Failure::Failed))?;
     print(&format_args!("gateway {gateway}: version {version} runs; frames waited {waited} ms\n"))
 }

@@ -8,6 +8,7 @@
 //! All of that stands below the state directory, which is the gateway's own to write under its unit. The box's file stays as the
 //! operator of the box wrote it.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use fleet::directory::Address;
 use fleet::install::ConfigurationFolder;
 use fleet::{AcceptError, GatewayName, Member};
 use nix::unistd::Uid;
+use report::FleetReport;
 
 use crate::fleet_agent::{Agent, Seen};
 
@@ -27,6 +29,8 @@ const FOLDER: &str = "fleet";
 pub struct Membership {
     /// Its name.
     pub name: String,
+    /// The box's own configuration.
+    pub file: PathBuf,
     /// Where its configuration is.
     pub folder: ConfigurationFolder,
     /// What the agent sees.
@@ -64,6 +68,27 @@ struct Judged {
 /// # Errors
 /// What is wrong with it, with line and cure.
 pub fn of(config: &Config) -> Result<Option<Membership>, Vec<Finding>> {
+    open(config, None)
+}
+
+/// The same in a program that goes on with a running gateway: with what its agent has seen, and with the lock of its agent's state, if there
+/// was an agent.
+///
+/// # Errors
+/// As [`of`].
+pub fn going_on(
+    config: &Config,
+    before: FleetReport,
+    lock: Option<File>,
+) -> Result<Option<Membership>, Vec<Finding>> {
+    let membership = open(config, lock)?;
+    if let Some(membership) = &membership {
+        membership.seen.go_on(before);
+    }
+    Ok(membership)
+}
+
+fn open(config: &Config, lock: Option<File>) -> Result<Option<Membership>, Vec<Finding>> {
     let Some(Judged { member, directory, state, folder, line }) = judged(config)? else { return Ok(None) };
     for path in [&state, &folder] {
         if let Some(owner) = other_owner(path) {
@@ -75,9 +100,14 @@ pub fn of(config: &Config) -> Result<Option<Membership>, Vec<Finding>> {
         }
     }
     let folder = ConfigurationFolder::new(&folder);
-    let agent = Agent::open(member, directory, &state, folder.clone());
+    let agent = match lock {
+        Some(lock) => Agent::go_on(member, directory, &state, folder.clone(), lock),
+        None => Agent::open(member, directory, &state, folder.clone()),
+    };
     let seen = agent.as_ref().map_or_else(|_| Seen::default(), |agent| agent.seen.clone());
-    Ok(Some(Membership { name: config.gateway.name.clone(), folder, seen, agent }))
+    let file = std::path::absolute(&config.file).unwrap_or_else(|_| config.file.clone());
+    seen.is_of(file.clone());
+    Ok(Some(Membership { name: config.gateway.name.clone(), file, folder, seen, agent }))
 }
 
 /// Where the configuration is that a box's configuration leads to; none if that has no `[fleet]`. Changes nothing; any user who can read it
@@ -86,8 +116,15 @@ pub fn of(config: &Config) -> Result<Option<Membership>, Vec<Finding>> {
 /// # Errors
 /// As [`of`].
 pub fn configuration(config: &Config) -> Result<Option<PathBuf>, Vec<Finding>> {
-    let folder = judged(config)?.map(|judged| ConfigurationFolder::new(&judged.folder));
-    Ok(folder.map(|folder| folder.configuration()))
+    Ok(folder(config)?.map(|folder| folder.configuration()))
+}
+
+/// The folder that has it.
+///
+/// # Errors
+/// As [`of`].
+pub fn folder(config: &Config) -> Result<Option<ConfigurationFolder>, Vec<Finding>> {
+    Ok(judged(config)?.map(|judged| ConfigurationFolder::new(&judged.folder)))
 }
 
 fn judged(config: &Config) -> Result<Option<Judged>, Vec<Finding>> {

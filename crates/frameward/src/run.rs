@@ -57,7 +57,6 @@ use netdev::interface::InterfaceError;
 use pnstore::LeaseError;
 use tracing::{error, info, warn};
 
-use crate::fleet_agent::Seen;
 use crate::http::Listening;
 use crate::log::Log;
 use crate::membership::Membership;
@@ -68,6 +67,7 @@ pub use cell::planned_cell_place;
 use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
+use fleet::InFleet;
 pub use fleet::{spawn_with_less, wait_for_version};
 use interface_settings::{InterfaceSettings, OwnInterface};
 use interface_watch::InterfaceMonitor;
@@ -197,7 +197,8 @@ impl RunError {
         )
     }
 
-    /// True if another configuration may start, and this one, too, when the box has other addresses, interfaces or memory.
+    /// True if another configuration may start, and this one, too, when the box has other addresses, interfaces or memory, or another
+    /// program has left its state directory.
     pub const fn is_of_circumstances(&self) -> bool {
         matches!(
             self,
@@ -207,6 +208,10 @@ impl RunError {
                 | Self::NotGranted(_)
                 | Self::Cell { .. }
                 | Self::LinkPlace(_)
+                | Self::Lease(_)
+                | Self::Serve(_)
+                | Self::Record(_)
+                | Self::Restore(_)
         )
     }
 }
@@ -251,7 +256,7 @@ pub fn run(config: Config, means: Means<'_>, asks: &Asks, log: &Log) -> Result<(
     let (running, outcome) = match Running::start(config, leases, around, log) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
-            running.fleet = membership.as_ref().map(|membership| membership.seen.clone());
+            running.fleet = membership.as_ref().map(InFleet::of);
             running.advise();
             if let Some(http) = http {
                 info!(event = "http", "status and metrics: http://{}/", http.address);
@@ -303,8 +308,8 @@ struct Running {
     machine: Machine,
     /// The lock of the control socket.
     socket_lock: RawFd,
-    /// What the agent of its fleet has seen.
-    fleet: Option<Seen>,
+    /// Its fleet, if its configuration comes from one.
+    fleet: Option<InFleet>,
     /// Counters at the moment when somebody cleared them.
     baseline: Option<Arc<Baseline>>,
     control: Gateway,

@@ -13,6 +13,9 @@ pub struct FleetReport {
     /// Why it is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The box's own configuration, which leads to the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Seconds since the directory answered; none: not since the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory_answered_seconds: Option<u64>,

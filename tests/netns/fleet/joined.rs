@@ -14,11 +14,16 @@ use super::super::reload::while_they_talk;
 use super::keys::Plant;
 
 /// Time for a change, its trial, and the end of that.
-const TRIAL: Duration = Duration::from_secs(120);
+pub(super) const TRIAL: Duration = Duration::from_secs(120);
 
 impl Plant {
     /// Waits until a gateway says this of its fleet.
-    fn of_fleet(&self, name: &str, what: &str, is_so: impl Fn(&FleetReport) -> bool) -> FleetReport {
+    pub(super) fn of_fleet(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&FleetReport) -> bool,
+    ) -> FleetReport {
         let end = Instant::now() + TRIAL;
         loop {
             // None while the gateway starts, or goes from waiting to that.
@@ -33,7 +38,7 @@ impl Plant {
     }
 
     /// Waits until `fleet status` ends so, and says this.
-    fn operator_sees(&self, status: i32, what: &str) -> String {
+    pub(super) fn operator_sees(&self, status: i32, what: &str) -> String {
         let end = Instant::now() + TRIAL;
         loop {
             let output = self.fleet_status();

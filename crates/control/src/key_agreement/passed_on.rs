@@ -25,6 +25,23 @@ impl PassedAgreement {
     /// ([`mka::PASSED_KAY_FORM`]).
     pub const FORM: u32 = 1;
 
+    /// Takes it as [`Gateway::go_on_agreed`](crate::Gateway::go_on_agreed) does, into a link that nobody has, and lets it go. `clock_start` is zero of
+    /// the KaYs' clock.
+    ///
+    /// # Errors
+    /// Why no link can go on with it, in words.
+    pub fn try_to_go_on(
+        self,
+        mut link: Link,
+        agreement: KeyAgreement,
+        clock_start: Instant,
+    ) -> Result<(), String> {
+        let now = Instant::now();
+        let moment = wire::Instant::after_start(now.saturating_duration_since(clock_start));
+        // No random value of this KaY is ever used.
+        Agreement::go_on(now, moment, &mut link, agreement, self, &[0; 32]).map(drop)
+    }
+
     /// Checks that these are its CAKs, the preferred one first.
     ///
     /// # Errors

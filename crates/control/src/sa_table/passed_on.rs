@@ -51,7 +51,7 @@ struct PassedReceiveSa {
 
 impl SaTable {
     /// All of it, as `secy` has it, which has left its worker. None if that cannot go on: changes are under way, SAs are in the kernel, or a
-    /// SAK's PNs are used up or its CAK is gone. Without `secy` it is only to be judged: PNs and windows are those of no SA.
+    /// SAK's PNs are used up or its CAK is gone. Without `secy` it is only to be judged: PNs and windows are those of SAs to come.
     pub(crate) fn pass_on(&self, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSas> {
         let is_there = self.changes.list.is_empty()
             && self.changes.reports.is_empty()
@@ -60,7 +60,7 @@ impl SaTable {
         if !is_there {
             return None;
         }
-        let saks = self.saks.iter().map(|Installed { sak, .. }| Self::pass_on_sak(sak, kay, secy));
+        let saks = self.saks.iter().map(|Installed { sak, .. }| self.pass_on_sak(sak, kay, secy));
         Some(PassedSas {
             saks: saks.collect::<Option<_>>()?,
             scs: self.scs.clone(),
@@ -88,12 +88,17 @@ impl SaTable {
             })
     }
 
-    fn pass_on_sak(sak: &Association, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSak> {
+    fn pass_on_sak(&self, sak: &Association, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSak> {
         let transmit = secy.map(|secy| secy.transmit_sas().find(|sa| sa.an() == sak.an)?.pns().next());
         let window = |sci: Sci| {
             let sc = secy?.receive_scs().find(|sc| sc.sci() == sci)?;
             let sa = sc.sas().find(|sa| sa.an() == sak.an)?;
             Some(sa.window().width())
+        };
+        // To be judged, each SA has the window of one to come.
+        let window = |sci: Sci| match secy {
+            Some(_) => window(sci),
+            None => self.scs.contains(&sci).then_some(self.replay_window),
         };
         let receive = sak.receive.iter();
         let receive =

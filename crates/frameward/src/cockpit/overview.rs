@@ -240,10 +240,16 @@ impl GatewayView {
             parts_left_out: told.map_or(0, fleet::Parts::left_out),
             page: placed.page().is_some(),
         };
-        let trouble = view.of_its_version(standing).into_iter().chain(view.of_its_parts());
-        // The first of equal ones: what stands in the way of a version is known better than what follows from it.
-        let worst = trouble.reduce(|worst, other| if other.verdict > worst.verdict { other } else { worst });
-        if let Some(Trouble { verdict, cause, cure }) = worst {
+        let (of_version, of_parts) = (view.of_its_version(standing), view.of_its_parts());
+        let verdict = of_version.iter().chain(&of_parts).map(|trouble| trouble.verdict).max();
+        // The first of equal ones: what stands in the way of a version is known better than what follows from it. A change that did not stay is
+        // what somebody did last: it comes before a part that is worse.
+        let is_first = view.state == State::TakenBack;
+        let told = match (of_version, of_parts) {
+            (Some(version), Some(part)) if part.verdict > version.verdict && !is_first => Some(part),
+            (version, part) => version.or(part),
+        };
+        if let (Some(verdict), Some(Trouble { cause, cure, .. })) = (verdict, told) {
             (view.verdict, view.cause, view.cure) = (verdict, cause, cure);
         }
         view
@@ -296,11 +302,12 @@ impl GatewayView {
                 Some(Trouble::new(attention, "it says nothing any more", cure))
             }
             State::TakenBack => {
-                let cure = "put right what the new version changes there, and apply again";
+                let cure = "put right what the new version changes there, and apply again; the same files with: frameward fleet apply --anew";
                 Some(Trouble::new(attention, format!("{published}; taken back: {why}"), cure))
             }
             State::Refused => {
-                let cure = "put right what it refuses, and apply again";
+                let cure =
+                    "do what its words say; if they name no cure, put right what it refuses, and apply again";
                 Some(Trouble::new(attention, format!("{published}; refused: {why}"), cure))
             }
             State::Waiting if self.published.is_none() => {

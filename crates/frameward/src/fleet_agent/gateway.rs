@@ -38,6 +38,11 @@ pub trait RunningGateway: fmt::Debug + Send {
     /// # Errors
     /// [`NotReloaded`].
     fn reload(&self) -> Result<Outcome, NotReloaded>;
+
+    /// Whether its next start is that of an agent, too.
+    fn begins_with_agent(&self) -> bool {
+        false
+    }
 }
 
 /// A gateway of another process, asked over its control socket.

@@ -1,7 +1,8 @@
 //! What an agent has seen, for the report of its gateway.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fleet::{Outcome, Said};
 use report::FleetReport;
@@ -20,12 +21,32 @@ struct Now {
     away: Option<String>,
     /// The version that the gateway does not start with.
     unusable: Option<u64>,
+    /// The box's own configuration, which leads to the fleet.
+    file: Option<PathBuf>,
 }
 
 impl Seen {
     fn now(&self) -> MutexGuard<'_, Now> {
         // Whole at each moment: each field is written by one assignment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its box's configuration is this file.
+    pub(crate) fn is_of(&self, file: PathBuf) {
+        self.now().file = Some(file);
+    }
+
+    /// What was seen in the program before goes on.
+    pub(crate) fn go_on(&self, before: FleetReport) {
+        let FleetReport { version, state, why, file: _, directory_answered_seconds, directory_away } = before;
+        let mut now = self.now();
+        // An agent that had ended begins anew with this program.
+        if state != FleetState::AgentEnded {
+            (now.version, now.state, now.why) = (version, state, why);
+        }
+        let answered = directory_answered_seconds.map(Duration::from_secs);
+        now.answered = answered.and_then(|since| Instant::now().checked_sub(since));
+        now.away = directory_away;
     }
 
     /// The directory answered, or why it does not.
@@ -119,6 +140,7 @@ impl Seen {
             version: now.version,
             state: now.state,
             why: now.why.clone(),
+            file: now.file.as_ref().map(|file| file.display().to_string()),
             directory_answered_seconds: now.answered.map(|answered| answered.elapsed().as_secs()),
             directory_away: now.away.clone(),
         }

@@ -11,8 +11,9 @@
 //!
 //! A gateway without a version waits for one ([`wait_for_version`]): it shows its status, and has no ports.
 
+use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -23,8 +24,11 @@ use tracing::{error, info, warn};
 use super::control_handle::{self, ControlHandle, ControlRequest};
 use super::report::without_links;
 use super::supervisor::Supervisor;
+use super::upgrade::PassedFleet;
 use super::{Asks, RunError, TICK};
-use crate::fleet_agent::{Agent, GatewayToStart, NoGateway, NotReloaded, RunningGateway, Seen};
+use crate::fleet_agent::{
+    Agent, GatewayToStart, NoGateway, NotReloaded, RunningGateway, Seen, Turns, UpgradeTurn,
+};
 use crate::membership::Membership;
 use crate::privilege;
 use report::control_socket::{Outcome, Reply, Request};
@@ -47,6 +51,42 @@ impl RunningGateway for ControlHandle {
             Some(Reply::Refused(lines)) => Ok(Outcome { done: false, lines }),
             _ => Err(NotReloaded::Unknown("the gateway did not reload in time; look at its log".to_owned())),
         }
+    }
+
+    fn begins_with_agent(&self) -> bool {
+        true
+    }
+}
+
+/// Fleet of a running gateway, as its main thread knows it.
+pub(super) struct InFleet {
+    /// What its agent has seen.
+    pub(super) seen: Seen,
+    /// Lock of its agent's state, and its agent's turns; none without an agent.
+    pub(super) agent: Option<(RawFd, Turns)>,
+    /// The box's own configuration.
+    pub(super) file: PathBuf,
+}
+
+impl InFleet {
+    pub(super) fn of(membership: &Membership) -> Self {
+        let Membership { seen, agent, file, .. } = membership;
+        let agent = agent.as_ref().ok().map(|agent| (agent.lock(), agent.turns.clone()));
+        Self { seen: seen.clone(), agent, file: file.clone() }
+    }
+
+    /// Keeps the agent from changing anything while an upgrade is under way; none without an agent.
+    pub(super) fn begin_upgrade(&self) -> Result<Option<UpgradeTurn>, String> {
+        let Some((_, turns)) = &self.agent else { return Ok(None) };
+        match turns.upgrade() {
+            None => Err("a version of its fleet is being taken over, or is on trial; ask again".into()),
+            turn => Ok(turn),
+        }
+    }
+
+    /// What the next program gets of it.
+    pub(super) fn pass_on(&self) -> PassedFleet {
+        PassedFleet { lock: self.agent.as_ref().map(|(lock, _)| *lock), seen: self.seen.report() }
     }
 }
 
@@ -143,7 +183,9 @@ fn wait(
     asks: &Asks,
 ) -> Result<Option<Agent>, RunError> {
     let (handle, asked) = control_handle::open();
-    let server = control_handle::serve(name, runtime_dir, &handle, None)?;
+    // What stands in the way of its socket may be what stood in the way of the start: another version may be the cure.
+    let server = control_handle::serve(name, runtime_dir, &handle, None)
+        .map_err(|error| warn!(event = "fleet-waits", "nobody can ask this gateway while it waits: {error}"));
     let (seen, stop) = (agent.seen.clone(), Arc::new(AtomicBool::new(false)));
     let folder = agent.folder.clone();
     let to_start = GatewayToStart { unusable: folder.version(), folder, stop: Arc::clone(&stop) };

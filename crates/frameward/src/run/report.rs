@@ -18,7 +18,6 @@ use wire::{An, Pn};
 pub(super) use cell::cell_report;
 
 use super::Running;
-use crate::fleet_agent::Seen;
 
 use super::link::{About, RunningLink, place_words};
 use config::key_file::fingerprint;
@@ -76,7 +75,7 @@ impl Running {
             reload: self.reloaded.clone(),
             reload_waits: self.reload_waits(),
             upgrade: self.upgraded.clone(),
-            fleet: self.fleet.as_ref().map(Seen::report),
+            fleet: self.fleet.as_ref().map(|fleet| fleet.seen.report()),
             links,
             sites: sites.into_iter().map(|(site, _)| site).collect(),
             ..without_links(&self.gateway.name)

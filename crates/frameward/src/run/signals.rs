@@ -23,7 +23,7 @@ pub struct Asks {
 
 impl Asks {
     /// Hears what has come, and whether it asks to stop.
-    pub(super) fn to_stop(&self) -> bool {
+    pub fn to_stop(&self) -> bool {
         // A signal that waits is handled before the first of these calls returns.
         unblock_signals();
         block_signals();

@@ -15,8 +15,14 @@
 //!
 //! A link whose keys are agreed on goes on as the same member of its group. No SAK is in the middle of its installation then: that is waited for.
 //!
+//! In a fleet the configuration is that of the version in use, and the box's own file leads to it. The agent begins anew in the new program: its
+//! lock and what it has seen go on, all else it keeps on disk. While it takes a version over or judges one, an upgrade is refused.
+//!
+//! The new program judges by taking the state as a start does ([`judge`](self::judge)): but for ports, and for what moves with each frame.
+//!
 //! Left out on purpose: roles other than links in user space. They are refused before anything is touched.
 
+mod judge;
 mod passed;
 
 use std::ffi::{OsStr, OsString};
@@ -30,17 +36,21 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
 use control::HaltedLink;
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tracing::{error, info};
 
+use super::fleet::InFleet;
 use super::interface_watch::seen;
 use super::link::RunningLink;
 use super::reload::{Loaded, read};
 use super::{Asks, Running};
-use crate::privilege;
+use crate::fleet_agent::UpgradeTurn;
+use crate::{membership, privilege};
 use config::{Finding, Keys};
 use netdev::interface::{InterfaceError, InterfaceInfo};
 use netdev::passed_on::pass_on;
+pub(super) use passed::PassedFleet;
 pub(super) use passed::PassedLink;
 pub use passed::{Passed, take_passed};
 use passed::{PassedGateway, VARIABLE, in_memory, number, why_not};
@@ -65,6 +75,8 @@ pub(super) struct Asked {
     program: PathBuf,
     /// The file that judges.
     file: FileIdentity,
+    /// Keeps the agent of a fleet from changing anything meanwhile; none without an agent.
+    turn: Option<UpgradeTurn>,
 }
 
 enum Stage {
@@ -112,7 +124,14 @@ pub fn judge(file: &Path, mut state: impl io::Read) -> Result<(), String> {
     state.read_to_end(&mut document).map_err(|error| format!("cannot read standard input: {error}"))?;
     let passed = Passed::parse(&document)?;
     let (config, _) = config::load(file).map_err(first)?;
-    passed.judge(&config)
+    let folder = membership::folder(&config).map_err(first)?;
+    let in_fleet = folder.is_some();
+    let config = match folder {
+        Some(folder) => folder.load(&config.gateway.name).map_err(first)?.0,
+        None => config,
+    };
+    passed.judge(&config, in_fleet)?;
+    judge::take(passed, &config)
 }
 
 /// The first of what is wrong with a configuration.
@@ -129,7 +148,21 @@ pub fn installed(program: PathBuf) -> PathBuf {
 }
 
 fn cannot_start(program: &Path, error: &io::Error) -> String {
-    format!("cannot start {}: {error}", program.display())
+    with_cure(format!("cannot start {}", program.display()), error)
+}
+
+/// What failed with a program, the system's reason, and the cure.
+fn with_cure(what: String, error: &io::Error) -> String {
+    let cure = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT) => "it or what loads it is missing: install the package",
+        Some(Errno::EACCES) => {
+            "make it executable (chmod 755), also for the gateway's user, or install the package"
+        }
+        Some(Errno::ENOEXEC) => "it is no program for this CPU: install the package of this architecture",
+        Some(Errno::ETXTBSY) => "it is being written: wait until that is done",
+        _ => "install the package",
+    };
+    format!("{what}: {error}; {cure}")
 }
 
 /// The first line that a program which has ended has said.
@@ -151,14 +184,14 @@ impl Running {
         match self.begin_upgrade() {
             // The client may have gone.
             Err(why) => drop(reply.send(Reply::Refused(vec![why]))),
-            Ok((stage, program, file)) => {
+            Ok((stage, program, file, turn)) => {
                 let until = Instant::now() + PATIENCE;
-                self.upgrade = Some(Asked { stage, until, reply: Some(reply), program, file });
+                self.upgrade = Some(Asked { stage, until, reply: Some(reply), program, file, turn });
             }
         }
     }
 
-    fn begin_upgrade(&self) -> Result<(Stage, PathBuf, FileIdentity), String> {
+    fn begin_upgrade(&self) -> Result<(Stage, PathBuf, FileIdentity, Option<UpgradeTurn>), String> {
         match &self.upgrade {
             None => {}
             Some(asked) if asked.is_going_on() => return Err("an upgrade is under way".into()),
@@ -170,7 +203,8 @@ impl Running {
         self.can_go_on()?;
         let program = self.program.clone()?;
         let file = FileIdentity::of(&program).map_err(|error| cannot_start(&program, &error))?;
-        Ok((self.read_again(false)?, program, file))
+        let turn = self.fleet.as_ref().map_or(Ok(None), InFleet::begin_upgrade)?;
+        Ok((self.read_again(false)?, program, file, turn))
     }
 
     fn read_again(&self, judged: bool) -> Result<Stage, String> {
@@ -195,7 +229,7 @@ impl Running {
         let document = Passed::new(self.passed_gateway([0; 2]), links).encode()?;
         let child = Command::new(program)
             .arg("go-on")
-            .arg(&self.file)
+            .arg(self.fleet.as_ref().map_or(&self.file, |fleet| &fleet.file))
             .env_remove(VARIABLE)
             .stdin(in_memory(&document)?)
             .stdout(Stdio::null())
@@ -222,9 +256,6 @@ impl Running {
         }
         if let Some(site) = self.sites.first() {
             return cannot(format!("site {:?}", site.config.name), "it is a site");
-        }
-        if self.fleet.is_some() {
-            return cannot("this gateway".into(), "its configuration comes from a fleet");
         }
         for running in &self.links {
             let link = format!("link {:?}", running.config.name);
@@ -263,7 +294,7 @@ impl Running {
         let Some(mut asked) = self.upgrade.take() else { return };
         match asked.stage {
             // A SAK is installed within milliseconds.
-            Stage::Due(_) if !self.control.are_keys_settled() && Instant::now() < asked.until => {
+            Stage::Due(_) if !self.is_settled(asked.turn.as_ref()) && Instant::now() < asked.until => {
                 return self.upgrade = Some(asked);
             }
             Stage::Due(at) if Instant::now() >= at => {
@@ -276,7 +307,7 @@ impl Running {
             self.upgrade = (!asked.is_over()).then_some(asked);
             return;
         };
-        let refused = match self.next_stage(asked.stage, &asked.program) {
+        let refused = match self.next_stage(asked.stage, &asked.program, asked.turn.as_ref()) {
             Ok(stage @ Stage::Due(_)) => {
                 info!(event = "upgrade", "becomes {}, which can go on", asked.program.display());
                 drop(reply.send(Reply::Done(Vec::new())));
@@ -296,10 +327,10 @@ impl Running {
     }
 
     /// The next stage, or the same if somebody is not done yet.
-    fn next_stage(&self, stage: Stage, program: &Path) -> Result<Stage, String> {
+    fn next_stage(&self, stage: Stage, program: &Path, turn: Option<&UpgradeTurn>) -> Result<Stage, String> {
         match stage {
             // The state judged is the state passed on: no SAK is being installed.
-            Stage::Reads { judged: false, .. } if !self.control.are_keys_settled() => Ok(stage),
+            Stage::Reads { judged: false, .. } if !self.is_settled(turn) => Ok(stage),
             Stage::Reads { answer, judged } => match answer.try_recv() {
                 Ok(loaded) => {
                     self.is_what_runs(loaded)?;
@@ -324,6 +355,11 @@ impl Running {
         }
     }
 
+    /// Whether nothing is under way between KaYs and SecYs, and the agent of a fleet is in no sleep that nothing ends.
+    fn is_settled(&self, turn: Option<&UpgradeTurn>) -> bool {
+        self.control.are_keys_settled() && turn.is_none_or(UpgradeTurn::is_undisturbed)
+    }
+
     /// Gives an upgrade up in which somebody is caught, and says who.
     fn give_up_upgrade(&mut self, mut asked: Asked) -> String {
         let why = match &mut asked.stage {
@@ -335,10 +371,15 @@ impl Running {
             Stage::Reads { .. } if !self.control.are_keys_settled() => {
                 "a key is being installed, and that does not end: frameward rekey, then ask again".into()
             }
+            Stage::Reads { judged: false, .. } if !self.is_settled(asked.turn.as_ref()) => {
+                "the file that is the fleet's directory does not answer; see that its file system is there, then ask again".into()
+            }
             Stage::Reads { .. } | Stage::Due(_) => {
                 format!("{} or a key file that it names could not be read yet", self.file.display())
             }
         };
+        // The agent goes on meanwhile.
+        asked.turn = None;
         self.upgrade = Some(asked);
         why
     }
@@ -411,7 +452,7 @@ impl Running {
         let _ = privilege::set_inherited(before);
         let _ = pass_on(&descriptors, false);
         let error = error.unwrap_or_else(|error| error);
-        Err(format!("cannot become {}: {error}", program.display()))
+        Err(with_cure(format!("cannot become {}", program.display()), &error))
     }
 
     /// All links of the program before go on: says so, and since when frames waited.
@@ -440,6 +481,7 @@ impl Running {
             halted_us: unix_microseconds(),
             clock_us: passed::clock_since(self.control.clock_start()),
             upgrade: UpgradeReport { count, done: true, waited_ms: None, why: None },
+            fleet: self.fleet.as_ref().map(InFleet::pass_on),
             reload: self.reloaded.clone(),
             baseline: self.baseline.as_deref().cloned(),
             speeds: self.measured.speeds.clone(),

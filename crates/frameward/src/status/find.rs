@@ -109,12 +109,14 @@ impl<'n> Meant<'n> {
     }
 
     fn is_file(&self, report: &GatewayReport) -> bool {
-        let Some(file) = report.configuration.as_deref().map(Path::new) else { return false };
-        match self.path {
+        // That of its box leads to that of its fleet.
+        let of_box = report.fleet.as_ref().and_then(|fleet| fleet.file.as_deref());
+        let mut files = of_box.into_iter().chain(report.configuration.as_deref()).map(Path::new);
+        files.any(|file| match self.path {
             Some(path) => fs::canonicalize(path)
                 .is_ok_and(|path| path == file || fs::canonicalize(file).is_ok_and(|file| path == file)),
             None => file.file_stem().is_some_and(|stem| stem == self.name),
-        }
+        })
     }
 
     fn is_part(&self, report: &GatewayReport) -> bool {

@@ -68,6 +68,13 @@ pub enum RequestError {
     NoSessions(String, usize),
 }
 
+impl RequestError {
+    /// Whether the gateway refuses for something that ends by itself.
+    pub fn ends_by_itself(&self) -> bool {
+        matches!(self, Self::Refused(why) if why.ends_with("; ask again"))
+    }
+}
+
 /// New keys of a link or a cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rekeyed {

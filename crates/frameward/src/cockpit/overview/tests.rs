@@ -163,6 +163,17 @@ fn the_verdict_on_a_gateway_is_the_worst_with_its_cause_and_cure() {
             "frameward status press there, or its page here",
         ),
         (
+            "a change that did not stay comes before a link that is worse",
+            Some(changed(standing(&[part(Link, "line", Alarm, "keys differ")]), |_, beat| {
+                (beat.outcome, beat.why) =
+                    (Outcome::TakenBack, "member b of link line does not stand any more".to_owned());
+            })),
+            State::TakenBack,
+            Verdict::Alarm,
+            "taken back: member b of link line does not stand",
+            "apply again; the same files with: frameward fleet apply --anew",
+        ),
+        (
             "a link is worse than a version",
             Some(changed(standing(&[part(Link, "line", Alarm, "cut")]), |_, beat| {
                 beat.outcome = Outcome::Refused

@@ -151,6 +151,41 @@ impl ReadyLink {
         measured: &Measured,
     ) -> Result<StartedLink, RunError> {
         let Self { ports, prepared, mtus, source, fallback, record, in_kernel, words } = self;
+        let place = Place { mtus, source, in_kernel };
+        let Keyed { secy, keys, began, unmarked } = Keyed::new(link, place, grant, passed, record, measured)?;
+        let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
+        let pipeline = pipeline(link, secy);
+        Ok(StartedLink { pipeline, ports, keys, about, in_kernel, words, prepared, fallback, unmarked })
+    }
+}
+
+/// Interfaces of a link, as far as its keys depend on them.
+struct Place {
+    mtus: Mtus,
+    /// The address of the protected interface.
+    source: MacAddr,
+    /// Programs are expected to take its SAs.
+    in_kernel: bool,
+}
+
+/// The SecY of a link with its keys.
+struct Keyed {
+    secy: SecY,
+    keys: StartedKeys,
+    /// The first PN that it sends with.
+    began: Pn,
+    unmarked: Option<UnmarkedKey>,
+}
+
+impl Keyed {
+    fn new(
+        link: &Link,
+        Place { mtus, source, in_kernel }: Place,
+        grant: impl FnOnce(&StaticSas) -> Result<Granted, LeaseError>,
+        passed: Option<Box<PassedAgreement>>,
+        record: Option<Recorder>,
+        measured: &Measured,
+    ) -> Result<Self, RunError> {
         let (secy, keys, began, unmarked) = match &link.keys {
             Keys::Static(sas) => {
                 let mut granted = grant(sas)?;
@@ -179,9 +214,30 @@ impl ReadyLink {
                 (bare_secy(link, sci, mtus), StartedKeys::None, Pn::FIRST, None)
             }
         };
-        let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
-        let pipeline = pipeline(link, secy);
-        Ok(StartedLink { pipeline, ports, keys, about, in_kernel, words, prepared, fallback, unmarked })
+        Ok(Self { secy, keys, began, unmarked })
+    }
+}
+
+/// Takes what is passed on for a link as a start does, into a link without ports that nobody has: the keys and the state of key agreement.
+///
+/// # Errors
+/// Why the link cannot go on with it.
+pub(in crate::run) fn try_to_go_on(
+    link: &Link,
+    (mtus, source): (Mtus, MacAddr),
+    passed: &PassedLink,
+    agreement: Option<Box<PassedAgreement>>,
+    measured: &Measured,
+    clock_start: Instant,
+) -> Result<(), String> {
+    let place = Place { mtus, source, in_kernel: false };
+    let grant = |sas: &StaticSas| Ok(passed.granted(sas));
+    let keyed = Keyed::new(link, place, grant, agreement, None, measured);
+    let Keyed { secy, keys, .. } = keyed.map_err(|error| error.to_string())?;
+    let forwarding = Forwarding::closed(pipeline(link, secy));
+    match keys {
+        StartedKeys::GoingOn(agreement, passed) => passed.try_to_go_on(forwarding, *agreement, clock_start),
+        StartedKeys::Static(_) | StartedKeys::Agreed(_) | StartedKeys::None => Ok(()),
     }
 }
 

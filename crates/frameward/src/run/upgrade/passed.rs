@@ -23,7 +23,7 @@ use netdev::port::PortCounters;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 use pnstore::{FIRST_BLOCK_PNS, PnBlock, Reservation, UnmarkedKey};
-use report::{Baseline, ReloadReport, UpgradeReport};
+use report::{Baseline, FleetReport, ReloadReport, UpgradeReport};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use serde::{Deserialize, Serialize};
 use wire::Pn;
@@ -32,7 +32,7 @@ use super::super::agreement::caks;
 use super::super::static_keys::Granted;
 
 /// Format of this document. Another one is refused, whatever is different.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Variable with the descriptor of the document, in the environment of the next program.
 pub(super) const VARIABLE: &str = "FRAMEWARD_PASSED_ON";
 /// The longest document that is read.
@@ -86,10 +86,21 @@ pub(in crate::run) struct PassedGateway {
     pub(in crate::run) clock_us: i64,
     /// This upgrade, as it looks if it succeeds.
     pub(in crate::run) upgrade: UpgradeReport,
+    /// Its fleet, if its configuration comes from one.
+    pub(in crate::run) fleet: Option<PassedFleet>,
     pub(in crate::run) reload: Option<ReloadReport>,
     pub(in crate::run) baseline: Option<Baseline>,
     pub(in crate::run) speeds: SuiteSpeeds,
     pub(in crate::run) antedating: Antedating,
+}
+
+/// A gateway's fleet.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::run) struct PassedFleet {
+    /// Lock of its agent's state; none without an agent.
+    pub(in crate::run) lock: Option<RawFd>,
+    /// What its agent has seen.
+    pub(in crate::run) seen: FleetReport,
 }
 
 /// A link.
@@ -174,7 +185,8 @@ impl Passed {
             };
             link.interfaces.iter().flat_map(of_interface).chain(link.ports.iter().flat_map(of_ports))
         });
-        self.gateway.locks.into_iter().chain(self.gateway.machine).chain(of_links).collect()
+        let of_fleet = self.gateway.fleet.iter().filter_map(|fleet| fleet.lock);
+        self.gateway.locks.into_iter().chain(self.gateway.machine).chain(of_fleet).chain(of_links).collect()
     }
 
     /// State passed on for a link's key agreement; given out once.
@@ -186,7 +198,18 @@ impl Passed {
     }
 
     /// Whether a program with this configuration can go on with all of it: each link has its names and keys.
-    pub(super) fn judge(&self, config: &Config) -> Result<(), String> {
+    pub(super) fn judge(&self, config: &Config, in_fleet: bool) -> Result<(), String> {
+        match (self.gateway.fleet.is_some(), in_fleet) {
+            (true, false) => {
+                return Err(
+                    "the running gateway's configuration comes from a fleet, and this one does not".into()
+                );
+            }
+            (false, true) => {
+                return Err("the configuration comes from a fleet, and the running gateway's does not".into());
+            }
+            _ => {}
+        }
         if !config.sites.is_empty() || config.links.len() != self.links.len() {
             return Err("the configuration has other links or sites than the running gateway".into());
         }
@@ -311,6 +334,11 @@ impl PassedLink {
         Some(Self { name: link.name.clone(), interfaces, ports: None, keys, words: Vec::new(), fallback })
     }
 
+    /// Whether it is this link's.
+    pub(super) fn is_of(&self, link: &Link) -> bool {
+        self.name == link.name
+    }
+
     /// PNs of the latest block of its transmit SA, if its keys are static.
     pub(in crate::run) const fn latest_block(&self) -> Option<NonZeroU64> {
         match &self.keys {
@@ -373,6 +401,18 @@ impl Passed {
     pub(in crate::run) fn take_locks(&self) -> io::Result<[File; 2]> {
         let [state, socket] = self.gateway.locks;
         Ok([passed_on::take(state)?.into(), passed_on::take(socket)?.into()])
+    }
+
+    /// What the agent of its fleet has seen, and the lock of the agent's state; none if it is in no fleet.
+    ///
+    /// # Errors
+    /// If the lock was not passed on.
+    pub fn take_fleet(&self) -> Result<Option<(FleetReport, Option<File>)>, String> {
+        let Some(PassedFleet { lock, seen }) = &self.gateway.fleet else { return Ok(None) };
+        let lock = lock.map(passed_on::take).transpose();
+        let lock =
+            lock.map_err(|error| format!("the lock of the fleet's agent cannot be passed on: {error}"))?;
+        Ok(Some((seen.clone(), lock.map(File::from))))
     }
 
     /// Zero of the protocols' clock.

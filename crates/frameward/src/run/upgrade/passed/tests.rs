@@ -47,7 +47,7 @@ fn another_form_of_ports_is_another_format() {
         r#""description":"","counters":[]}}]},"keys":{"Static":{"transmit":{"lease":"00","an":0,"next":1,"through":2,"block":1},"#,
         r#""receive":[],"unmarked":null}},"words":[],"fallback":null}"#,
     ];
-    assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (3, expected.concat()));
+    assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (4, expected.concat()));
 }
 
 #[test]
