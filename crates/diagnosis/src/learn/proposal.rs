@@ -111,8 +111,8 @@ impl Learner {
     /// The relations of all that was heard.
     pub fn learned(&self, setting: Setting) -> Learned {
         let mut draft = Draft::new(self);
-        draft.from_connections();
-        draft.from_timing();
+        draft.take_connections();
+        draft.take_timing();
         draft.of_other_fieldbuses();
         let Draft { mut relations, mut left_out, .. } = draft;
         divide(&mut relations, &mut left_out, &setting.local, self);
@@ -179,7 +179,7 @@ impl<'l> Draft<'l> {
         }
     }
 
-    fn from_connections(&mut self) {
+    fn take_connections(&mut self) {
         let learner = self.learner;
         for connection in learner.connections.latest_first() {
             let Some(device) = connection.device else { continue };
@@ -230,7 +230,7 @@ impl<'l> Draft<'l> {
         });
     }
 
-    fn from_timing(&mut self) {
+    fn take_timing(&mut self) {
         // Of each pair of stations: what the lower address sends, then what the higher one does, by cycle and FrameID.
         let mut pairs: BTreeMap<[MacAddr; 2], [BTreeSet<(Duration, Direction)>; 2]> = BTreeMap::new();
         let flows: Vec<_> = self.flows.iter().map(|(direction, flow)| (*direction, *flow)).collect();
