@@ -27,7 +27,6 @@ mod verdicts;
 
 use std::fs::File;
 use std::mem::{Discriminant, discriminant};
-use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -190,9 +189,9 @@ impl Agent {
         Ok(Self { key, acceptor, heart, folder, directory, seen, turns })
     }
 
-    /// The descriptor of the lock of its state, which is this agent's alone.
-    pub fn lock(&self) -> RawFd {
-        self.acceptor.lock().as_raw_fd()
+    /// The lock of its state, which is this agent's alone.
+    pub const fn lock(&self) -> &File {
+        self.acceptor.lock()
     }
 
     /// Turn for one look at a directory that is a file, or one write to it. No upgrade waits for the network.

@@ -99,9 +99,15 @@ impl World {
     }
 
     fn publish_as(&self, kind: Kind, cak: &str) -> u64 {
+        self.publish_with(kind, cak, "")
+    }
+
+    /// The same with these lines of `[gateway]`.
+    fn publish_with(&self, kind: Kind, cak: &str, gateway: &str) -> u64 {
         let folder = self.place.path().join("rendering/press");
         std::fs::create_dir_all(&folder).unwrap();
-        let text = "[gateway]\nname = \"press\"\n[[link]]\nname = \"press\"\nplain = \"a\"\nprotected = \"b\"\n[link.mka]\ncak_file = \"press.cak\"\n";
+        let link = "[[link]]\nname = \"press\"\nplain = \"a\"\nprotected = \"b\"\n[link.mka]\ncak_file = \"press.cak\"\n";
+        let text = format!("[gateway]\nname = \"press\"\n{gateway}\n{link}");
         std::fs::write(folder.join("frameward.toml"), text).unwrap();
         let key = folder.join("press.cak");
         std::fs::write(&key, format!("ckn = 01\ncak = {}\n", cak.repeat(16))).unwrap();
@@ -215,6 +221,36 @@ fn what_the_gateway_refuses_is_told_with_its_cause() {
         world.publish("03");
         let told = until("on no trial", || seen.report(), |now| now.state == FleetState::Refused);
         assert_eq!(told.why, Some(format!("not taken from its folder yet: {why}")));
+    });
+}
+
+/// Beside a gateway nobody would judge the version when that starts: the operator is told of a way that needs no judge.
+#[test]
+fn what_a_gateway_beside_its_agent_cannot_change_is_taken_back_with_the_cure() {
+    let world = World::new("agent-restart");
+    let before = world.publish("01");
+    let gateway = Gateway::default();
+    let (runs, refuses) = (Arc::clone(&gateway.runs), Arc::clone(&gateway.refuses));
+    runs.store(true, Ordering::Relaxed);
+    world.follow(gateway, |seen| {
+        until("it has the first one", || seen.report(), |now| now.state == FleetState::Confirmed);
+        refuses.store(true, Ordering::Relaxed);
+        let polling = "polling = \"busy\"";
+        world.publish_with(Kind::Configuration, "02", polling);
+        let back = until("it is back", || seen.report(), |now| now.state == FleetState::TakenBack);
+        let cure = "polling in [gateway] cannot change while the gateway runs; stop the gateway, publish again with fleet apply --anew, and start it";
+        assert_eq!((back.version, back.why.as_deref()), (Some(before), Some(cure)));
+        // As it says.
+        runs.store(false, Ordering::Relaxed);
+        let anew = world.publish_with(Kind::Configuration, "03", polling);
+        until("it waits for the start", || seen.report(), |now| now.state == FleetState::Waits);
+        refuses.store(false, Ordering::Relaxed);
+        runs.store(true, Ordering::Relaxed);
+        until(
+            "it has it",
+            || seen.report(),
+            |now| now.version == Some(anew) && now.state == FleetState::Confirmed,
+        );
     });
 }
 

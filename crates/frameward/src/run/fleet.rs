@@ -11,7 +11,8 @@
 //!
 //! A gateway without a version waits for one ([`wait_for_version`]): it shows its status, and has no ports.
 
-use std::os::fd::RawFd;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,8 +63,10 @@ impl RunningGateway for ControlHandle {
 pub(super) struct InFleet {
     /// What its agent has seen.
     pub(super) seen: Seen,
-    /// Lock of its agent's state, and its agent's turns; none without an agent.
-    pub(super) agent: Option<(RawFd, Turns)>,
+    /// Turns of its agent; none without an agent.
+    turns: Option<Turns>,
+    /// Lock of its agent's state, open once more: its number stays, whatever becomes of the agent's thread.
+    lock: Option<File>,
     /// The box's own configuration.
     pub(super) file: PathBuf,
 }
@@ -71,13 +74,16 @@ pub(super) struct InFleet {
 impl InFleet {
     pub(super) fn of(membership: &Membership) -> Self {
         let Membership { seen, agent, file, .. } = membership;
-        let agent = agent.as_ref().ok().map(|agent| (agent.lock(), agent.turns.clone()));
-        Self { seen: seen.clone(), agent, file: file.clone() }
+        let agent = agent.as_ref().ok();
+        let turns = agent.map(|agent| agent.turns.clone());
+        // Without it the agent of the next program takes the lock anew.
+        let lock = agent.and_then(|agent| agent.lock().try_clone().ok());
+        Self { seen: seen.clone(), turns, lock, file: file.clone() }
     }
 
     /// Keeps the agent from changing anything while an upgrade is under way; none without an agent.
     pub(super) fn begin_upgrade(&self) -> Result<Option<UpgradeTurn>, String> {
-        let Some((_, turns)) = &self.agent else { return Ok(None) };
+        let Some(turns) = &self.turns else { return Ok(None) };
         match turns.upgrade() {
             None => Err("a version of its fleet is being taken over, or is on trial; ask again".into()),
             turn => Ok(turn),
@@ -86,7 +92,7 @@ impl InFleet {
 
     /// What the next program gets of it.
     pub(super) fn pass_on(&self) -> PassedFleet {
-        PassedFleet { lock: self.agent.as_ref().map(|(lock, _)| *lock), seen: self.seen.report() }
+        PassedFleet { lock: self.lock.as_ref().map(File::as_raw_fd), seen: self.seen.report() }
     }
 }
 
