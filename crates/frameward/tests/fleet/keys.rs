@@ -154,6 +154,51 @@ fn a_revocation_that_was_interrupted_goes_on_and_its_keys_go_to_nobody() {
     assert_ne!(ring(&fleet, "press"), begun[..1]);
 }
 
+/// A revocation in a group is no matter of gateways that have nothing to do with it: they get no record, and what they have not got yet stays there.
+#[test]
+fn a_revocation_is_published_for_those_whom_it_concerns_alone() {
+    let fleet = planted("fleet-concerned");
+    let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
+    let mut text = plant.replace(
+        "[[link]]",
+        "[gateway.lathe]\ntemplate = \"box\"\n[gateway.mill]\ntemplate = \"box\"\n[[link]]",
+    );
+    for name in ["lathe", "mill"] {
+        fleet.identity(name);
+    }
+    text += "[[link]]\nname = \"hall\"\ngateways = [\"lathe\", \"mill\"]\n";
+    fs::write(fleet.path("inventory/plant.toml"), &text).unwrap();
+    fleet.done("render inventory --to rendering");
+    fleet.done(APPLY);
+    // Rendered and not applied, for others.
+    text += "replay_window = 64\n";
+    fs::write(fleet.path("inventory/plant.toml"), &text).unwrap();
+    fleet.done("render inventory --to rendering");
+    let revoked = fleet.done(&format!("revoke robot {SIGNED} --now"));
+    for name in ["press", "crane", "robot"] {
+        assert_eq!(
+            revoked.matches(&format!("{name} ")).count(),
+            1 + usize::from(name == "robot"),
+            "{revoked}"
+        );
+    }
+    assert_eq!(revoked.matches(": published version").count(), 3, "{revoked}");
+    assert!(!revoked.contains("lathe ") && !revoked.contains("mill "), "{revoked}");
+    let applied = fleet.done(APPLY);
+    for name in ["lathe", "mill"] {
+        let line = applied.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains("changed since version") && !line.contains("without a trial"), "{applied}");
+    }
+    assert_eq!(applied.matches(": unchanged, version").count(), 2, "{applied}");
+    // For one whom it concerns that is refused, and nothing begins.
+    let text = text.replace("name = \"line\"\n", "name = \"line\"\nreplay_window = 32\n");
+    fs::write(fleet.path("inventory/plant.toml"), text).unwrap();
+    fleet.done("render inventory --to rendering");
+    let refused = fleet.failed(1, &format!("revoke crane {SIGNED} --now"));
+    assert!(refused.contains("not in the directory, for press; apply them first"), "{refused}");
+    assert!(!fs::read_to_string(fleet.path("inventory/revoked.toml")).unwrap().contains("crane"));
+}
+
 /// A copy of what an operator has, as another one's checkout.
 fn checkout(fleet: &Fleet) -> String {
     for folder in ["inventory", "inventory/keys", "identities"] {
