@@ -199,6 +199,42 @@ fn a_revocation_is_published_for_those_whom_it_concerns_alone() {
     assert!(!fs::read_to_string(fleet.path("inventory/revoked.toml")).unwrap().contains("crane"));
 }
 
+/// The folder of the rendering cannot be written: its name leaves no room for that of the new one beside it. In the first step the directory says by
+/// itself that the old folder is not to be applied. In the second one it does not, and takes nothing that the folder does not have.
+#[test]
+fn a_revocation_whose_rendering_was_not_written_is_not_taken_back_by_the_old_one() {
+    let fleet = planted("fleet-revoke-unwritten");
+    let aside = "r".repeat(250);
+    let unwritten = |command: &str| {
+        fs::rename(fleet.path("rendering"), fleet.path(&aside)).unwrap();
+        let command =
+            format!("revoke robot {SIGNED} {command}").replace("--to rendering", &format!("--to {aside}"));
+        let (status, said, error) = fleet.run(&command);
+        fs::rename(fleet.path(&aside), fleet.path("rendering")).unwrap();
+        assert!(status == Some(1) && error.contains("File name too long"), "{said}{error}");
+        said
+    };
+    let old = ring(&fleet, "press");
+    let said = unwritten("");
+    assert_eq!(said.matches(": published version").count(), 3, "the record of robot, and two: {said}");
+    assert_eq!(ring(&fleet, "press"), old);
+    let (status, said, error) = fleet.run(APPLY);
+    assert!(status != Some(0) && !said.contains("published version"), "{said}{error}");
+    let again = fleet.done(&format!("revoke robot {SIGNED}"));
+    assert!(!again.contains("published version") && !fleet.path("rendering/robot").exists(), "{again}");
+    let both = ring(&fleet, "press");
+    assert_eq!((both.len(), &both[1..]), (2, &old[..]));
+
+    let said = unwritten("--finish");
+    assert!(!said.contains("published version"), "{said}");
+    assert_eq!(ring(&fleet, "press"), both);
+    let applied = fleet.done(APPLY);
+    assert_eq!(applied.matches(": unchanged, version").count(), 2, "{applied}");
+    let again = fleet.done(&format!("revoke robot {SIGNED} --finish"));
+    assert_eq!(again.matches(": published version").count(), 2, "{again}");
+    assert_eq!(ring(&fleet, "press"), both[..1]);
+}
+
 /// A copy of what an operator has, as another one's checkout.
 fn checkout(fleet: &Fleet) -> String {
     for folder in ["inventory", "inventory/keys", "identities"] {

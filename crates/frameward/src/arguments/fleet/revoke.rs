@@ -6,7 +6,8 @@
 //!
 //! A revocation is not to wait for gateways that it does not concern. Those that it does are rendered in memory and published at once. The
 //! folder of the rendering follows. A command that is cut off between both leaves it behind the directory, and goes on from there. Nobody else
-//! publishes what is old there meanwhile: the directory says that the gateway was revoked.
+//! publishes what is old there meanwhile: it has the gateway still, and the directory says that it was revoked. A folder without the gateway, as
+//! before the second step, could be applied: that is written first.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,8 @@ pub(crate) struct Revoke {
 /// A revocation that is written down.
 struct Step<'p> {
     plant: &'p Plant<'p>,
+    /// The gateway.
+    name: &'p GatewayName,
     /// The inventory in which it is.
     inventory: Inventory,
     revocation: Revocation,
@@ -92,14 +95,21 @@ impl Step<'_> {
         self.plant.begins(&[])?;
         let (rendering, keys) = self.render()?;
         files::refuse_known_keys(&self.inventory, &rendering, &keys)?;
+        let to = self.plant.to;
+        let is_safe_to_be_old = to.join(self.name.as_str()).exists();
+        if !is_safe_to_be_old {
+            files::write(&self.plant.place, to)?;
+        }
         let versions = match self.concerned.is_empty() {
             true => Versions::new(),
             false => {
-                let rendered = to_publish(&rendering, self.plant.to)?;
+                let rendered = to_publish(&rendering, to)?;
                 self.plant.signing.publish_some(rendered, Kind::ConfigurationToKeep)?
             }
         };
-        files::write(&self.plant.place, self.plant.to)?;
+        if is_safe_to_be_old {
+            files::write(&self.plant.place, to)?;
+        }
         Ok((rendering, versions))
     }
 
@@ -112,7 +122,7 @@ impl Step<'_> {
     }
 
     /// Exchanges the keys that it knew, and that others still have.
-    fn renew(&self, name: &GatewayName, is_at_once: bool) -> Result<(), Failure> {
+    fn renew(&self, is_at_once: bool) -> Result<(), Failure> {
         let (rendering, keys) = self.render()?;
         for file in self.revocation.keys_in_use(&rendering, &keys) {
             let members = rendering.gateways.values().filter(|one| one.key_files.contains_key(file)).count();
@@ -123,7 +133,7 @@ impl Step<'_> {
                 || config::key_file::read_cak(&keys.path_of(file)).is_err();
             let renewal = if at_once { Renewal::AtOnce } else { Renewal::Overlapping };
             keys.renew(file, renewal).map_err(|error| failed(&error))?;
-            print(&format_args!("{file}: a new key, which {name} does not get\n"))?;
+            print(&format_args!("{file}: a new key, which {} does not get\n", self.name))?;
         }
         Ok(())
     }
@@ -164,7 +174,7 @@ impl Revoke {
             None => self.begin(plant, &inventory)?,
         };
         plant.signing.revoke(name, &step.revocation)?;
-        step.renew(name, *now)?;
+        step.renew(*now)?;
         if *finish || *now {
             step.finish()?;
         }
@@ -182,7 +192,7 @@ impl Revoke {
 
     /// Fails if something is not as the step before has left it.
     fn go_on<'p>(
-        &self,
+        &'p self,
         plant: &'p Plant<'p>,
         inventory: Inventory,
         revocation: Revocation,
@@ -208,7 +218,7 @@ impl Revoke {
             plant.is_rendered(&rendering, &keys, !(*finish && is_under_way))?;
         }
         let concerned = inventory.concerned(name.as_str(), &revocation, &rendering, &keys);
-        let step = Step { plant, inventory, revocation, concerned };
+        let step = Step { plant, name, inventory, revocation, concerned };
         if *finish && is_under_way {
             step.is_published(&step.render()?.0)?;
         }
@@ -216,7 +226,7 @@ impl Revoke {
     }
 
     /// Writes down that it is revoked, and which keys it knew. Whatever is wrong with that is told before.
-    fn begin<'p>(&self, plant: &'p Plant<'p>, inventory: &Inventory) -> Result<Step<'p>, Failure> {
+    fn begin<'p>(&'p self, plant: &'p Plant<'p>, inventory: &Inventory) -> Result<Step<'p>, Failure> {
         let Self { name, now, .. } = self;
         let usage = |why: &dyn std::fmt::Display| told(why, Failure::Usage);
         let mut keys = plant.place.keys();
@@ -254,7 +264,7 @@ impl Revoke {
         rendered.map_err(|findings| mistakes(&findings))?;
         plant.begins(&[])?;
         revoking.write().map_err(|(path, error)| write_failed(&path, &error))?;
-        Ok(Step { plant, inventory: revoking.inventory, revocation, concerned })
+        Ok(Step { plant, name, inventory: revoking.inventory, revocation, concerned })
     }
 }
 
