@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 mod audit;
+mod chaos;
 mod due;
 mod enrolment;
 mod keys;
