@@ -3,6 +3,7 @@
 //! Never a dependency of the product.
 
 mod chance;
+pub mod cluster;
 mod directory;
 pub mod etcd;
 pub mod fixture;

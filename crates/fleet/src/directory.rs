@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | for | one controller on one machine | several machines |
 //! | address | a file | `etcd://HOST:PORT,...`, `etcds://HOST:PORT,...?ca=FILE` |
-//! | [`Directory::put`] | a transaction | a transaction of one comparison |
+//! | [`Directory::put`], [`Directory::put_all`] | a transaction | a transaction of a comparison for each entry |
 //! | [`Directory::watch`] of one key, [`Directory::watch_all`] of many | looks a few times a second | etcd's own watch, over one connection |
 //!
 //! The same tests run against both. A watch goes on where it was: the caller says which revision it has seen, so a connection
@@ -32,6 +32,10 @@ pub const KEY_OCTETS: usize = 256;
 pub const VALUE_OCTETS: usize = 512 << 10;
 /// The most octets of a list: 5,000 gateways with 50 kB each.
 const LIST_OCTETS: usize = 256 << 20;
+/// The most entries that are written at once: half of what etcd allows in a transaction.
+pub const MOST_WRITES: usize = 64;
+/// Octets of values that are written at once, but for a single one: half of what etcd takes in a request.
+pub const WRITES_OCTETS: usize = 768 << 10;
 /// Octets that an entry of a list counts beside those of its key and value.
 const ENTRY_OCTETS: usize = 64;
 
@@ -53,6 +57,17 @@ pub struct Listing {
     pub revision: u64,
     /// The entries, by key.
     pub entries: Vec<Entry>,
+}
+
+/// A value that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'w> {
+    /// Its key.
+    pub key: &'w str,
+    /// The value.
+    pub value: &'w [u8],
+    /// Revision of the entry that it takes the place of; 0 for none.
+    pub seen: u64,
 }
 
 /// Outcome of a write.
@@ -122,6 +137,13 @@ pub trait Directory: fmt::Debug {
     /// # Errors
     /// [`DirectoryError`]. The entry may be written nevertheless: reading it again tells.
     fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError>;
+
+    /// Writes several entries in one transaction: all of them, or none if one has another revision by now than was seen. Then false. No more than
+    /// [`MOST_WRITES`] and [`WRITES_OCTETS`].
+    ///
+    /// # Errors
+    /// [`DirectoryError`]. All may be written nevertheless, and not some of them.
+    fn put_all(&mut self, writes: &[Write<'_>]) -> Result<bool, DirectoryError>;
 
     /// Waits for changes of the entry at `key` behind the revision `after`, no longer than `patience`.
     ///

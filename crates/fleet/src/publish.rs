@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use crate::directory::{Directory, DirectoryError, Entry, Put, configuration_key};
+use crate::directory::{
+    Directory, DirectoryError, Entry, MOST_WRITES, Put, WRITES_OCTETS, Write, configuration_key,
+};
 use crate::files::Files;
 use crate::member::PublicIdentity;
 use crate::name::GatewayName;
 use crate::operator::{Draft, Operator};
 use crate::record::{Kind, Record, Validity};
 use crate::token::TokenError;
+
+/// More octets than a record has beside its files and their names.
+const RECORD_HEAD: usize = 4096;
 
 /// Time by which the clocks of gateways may be behind the operator's.
 const CLOCKS_APART: u64 = 600;
@@ -219,14 +224,7 @@ pub fn publish(
     valid: Duration,
     now: u64,
 ) -> Result<u64, PublishError> {
-    if let Difference::Revoked { version } = place.difference {
-        return Err(PublishError::Revoked { version });
-    }
-    let before = place.difference.version().unwrap_or(0);
-    let version = before.saturating_add(1).max(now);
-    let validity =
-        Validity { from: now.saturating_sub(CLOCKS_APART), until: now.saturating_add(valid.as_secs()) };
-    let record = operator.publish(draft, version, validity)?;
+    let (version, record) = record(operator, draft, place, valid, now)?;
     match directory.put(&place.key, &record, place.seen)? {
         Put::Done(_) => Ok(version),
         Put::Changed(entry) => {
@@ -234,4 +232,55 @@ pub fn publish(
             Err(PublishError::Overtaken { version: own.map(|record| record.header().version) })
         }
     }
+}
+
+/// Number of drafts, from the first one on, that [`publish_all`] takes at once.
+pub fn at_once(drafts: &[(Draft<'_>, &Place)]) -> usize {
+    let mut octets = 0;
+    let fits = drafts.iter().take(MOST_WRITES).take_while(|(draft, _)| {
+        octets += RECORD_HEAD
+            + draft.files.iter().map(|(name, content)| name.as_str().len() + content.len()).sum::<usize>();
+        octets <= WRITES_OCTETS
+    });
+    fits.count().max(1).min(drafts.len())
+}
+
+/// Publishes several drafts in one write: all of them, or none, and then `None`, if somebody wrote in the place of one. The new versions, as
+/// of [`publish`].
+///
+/// # Errors
+/// [`PublishError`]: none is published, or the directory does not tell.
+pub fn publish_all(
+    directory: &mut dyn Directory,
+    operator: &Operator,
+    drafts: &[(Draft<'_>, &Place)],
+    valid: Duration,
+    now: u64,
+) -> Result<Option<Vec<u64>>, PublishError> {
+    let records = drafts.iter().map(|(draft, place)| record(operator, *draft, place, valid, now));
+    let records = records.collect::<Result<Vec<_>, _>>()?;
+    let writes = drafts.iter().zip(&records);
+    let writes: Vec<_> = writes
+        .map(|((_, place), (_, record))| Write { key: &place.key, value: record, seen: place.seen })
+        .collect();
+    let is_written = directory.put_all(&writes)?;
+    Ok(is_written.then(|| records.iter().map(|(version, _)| *version).collect()))
+}
+
+/// The record that takes a place, with its version.
+fn record(
+    operator: &Operator,
+    draft: Draft<'_>,
+    place: &Place,
+    valid: Duration,
+    now: u64,
+) -> Result<(u64, Vec<u8>), PublishError> {
+    if let Difference::Revoked { version } = place.difference {
+        return Err(PublishError::Revoked { version });
+    }
+    let before = place.difference.version().unwrap_or(0);
+    let version = before.saturating_add(1).max(now);
+    let validity =
+        Validity { from: now.saturating_sub(CLOCKS_APART), until: now.saturating_add(valid.as_secs()) };
+    Ok((version, operator.publish(draft, version, validity)?))
 }

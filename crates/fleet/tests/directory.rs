@@ -8,7 +8,10 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fleet::directory::{Address, Directory, DirectoryError, Entry, Listing, Put, Watched, heartbeat_key};
+use fleet::directory::{
+    Address, Directory, DirectoryError, Entry, Listing, MOST_WRITES, Put, WRITES_OCTETS, Watched, Write,
+    heartbeat_key,
+};
 use fleet::{
     GatewayName, HEARTBEAT_OCTETS, Heart, Heartbeat, HeartbeatRefusal, Known, Member, Outcome, STALE, Said,
     Standing,
@@ -79,6 +82,35 @@ fn what_is_written_is_read_and_of_two_writers_the_second_sees_the_first() {
         assert_eq!(other.get("/a/long").unwrap(), Some(entry("/a/long", &all, long)));
         let empty = written(&mut *one, "/a/empty", b"", 0);
         assert_eq!(other.get("/a/empty").unwrap(), Some(entry("/a/empty", b"", empty)));
+    });
+}
+
+#[test]
+fn several_entries_are_written_at_once_or_none_of_them() {
+    in_each("directory-put-all", |open| {
+        let (mut one, mut other) = (open(), open());
+        let keys: Vec<String> = (0..MOST_WRITES).map(|number| format!("/b/{number:03}")).collect();
+        let long = vec![7; WRITES_OCTETS / MOST_WRITES];
+        let writes = |value, seen: u64| -> Vec<Write<'_>> {
+            keys.iter().map(|key| Write { key, value, seen }).collect()
+        };
+        assert!(one.put_all(&writes(&long, 0)).unwrap(), "as many and as long as are allowed");
+        let there = other.list("/b/").unwrap().entries;
+        assert!(there.len() == MOST_WRITES && there.iter().all(|entry| entry.value == long));
+        // Somebody wrote one of them since: none is written.
+        let seen: Vec<u64> = there.iter().map(|entry| entry.revision).collect();
+        let last = written(&mut *other, &keys[MOST_WRITES - 1], b"other", seen[MOST_WRITES - 1]);
+        let mut again = writes(b"2", 0);
+        again.iter_mut().zip(&seen).for_each(|(write, seen)| write.seen = *seen);
+        assert!(!one.put_all(&again).unwrap());
+        assert_eq!(other.get(&keys[0]).unwrap(), Some(entry(&keys[0], &long, seen[0])));
+        again[MOST_WRITES - 1].seen = last;
+        assert!(one.put_all(&again).unwrap());
+        let listing = other.list("/b/").unwrap();
+        assert!(listing.entries.iter().all(|entry| entry.value == b"2" && entry.revision > last));
+        // A watch of each tells it.
+        let told = changes(other.watch(&keys[3], last, LONG).unwrap());
+        assert_eq!(told.entries.last(), listing.entries.get(3));
     });
 }
 

@@ -29,8 +29,29 @@ impl Inventory {
     ///
     /// All that is wrong, line by line.
     pub fn render(&self, keys: &mut KeyFolder) -> Result<Rendering, Vec<Finding>> {
+        self.render_if(keys, &|_| true)
+    }
+
+    /// Renders what these gateways get, as [`Self::render`] does: of a large fleet in a fraction of its time.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with them, line by line.
+    pub fn render_some(
+        &self,
+        keys: &mut KeyFolder,
+        gateways: &BTreeSet<String>,
+    ) -> Result<Rendering, Vec<Finding>> {
+        self.render_if(keys, &|name| gateways.contains(name))
+    }
+
+    fn render_if(
+        &self,
+        keys: &mut KeyFolder,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Rendering, Vec<Finding>> {
         let mut mistakes = Mistakes::new(&self.files);
-        let tables = self.tables(keys, &mut mistakes).map_err(|error| {
+        let tables = self.tables(keys, is_wanted, &mut mistakes).map_err(|error| {
             vec![Finding {
                 file: self.files.first().cloned().unwrap_or_default(),
                 line: None,

@@ -31,7 +31,7 @@ mod tree;
 mod tunnel;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use config::{Config, Finding};
@@ -60,6 +60,8 @@ pub struct Inventory {
     gateways: BTreeMap<String, Gateway>,
     shared: Vec<Shared>,
     revoked: BTreeMap<String, Revocation>,
+    /// Gateways that share a section with one that was revoked, by its name.
+    companions: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Inventory {

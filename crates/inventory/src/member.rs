@@ -27,14 +27,15 @@ pub(crate) struct Member<'i> {
 }
 
 impl Inventory {
-    /// The configuration of each gateway, as a table.
+    /// The configuration of each gateway that is wanted, as a table.
     pub(crate) fn tables(
         &self,
         keys: &mut KeyFolder,
+        is_wanted: &dyn Fn(&str) -> bool,
         mistakes: &mut Mistakes<'_>,
     ) -> Result<BTreeMap<&str, Table>, KeygenError> {
         let mut tables: BTreeMap<&str, Table> = BTreeMap::new();
-        for (name, gateway) in &self.gateways {
+        for (name, gateway) in self.gateways.iter().filter(|(name, _)| is_wanted(name)) {
             let mut options = gateway.options.clone();
             options.insert("name".into(), Node::text(gateway.place, name));
             // The others see the inventory's name, whatever the host is called. `off` would announce none.
@@ -46,7 +47,7 @@ impl Inventory {
             tables.insert(name, table);
         }
         for shared in &self.shared {
-            for name in shared.gateways.keys() {
+            for name in shared.gateways.keys().filter(|name| is_wanted(name)) {
                 let Some((name, gateway)) = self.gateways.get_key_value(name) else { continue };
                 let member = Member { inventory: self, shared, name, gateway };
                 let section = member.section(keys, mistakes)?;

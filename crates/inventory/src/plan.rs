@@ -14,7 +14,7 @@ use config::change::{
 use config::check::ETHERNET_MTU;
 use config::{Config, Finding, Io, Link, Site};
 
-use crate::write::{WriteError, rendered_gateways};
+use crate::write::{WriteError, has_octets, rendered_gateways};
 use crate::{CONFIGURATION, Rendered, Rendering, read_rendered};
 
 /// What would be different.
@@ -75,6 +75,11 @@ impl FleetPlan {
         let mut plan = Self { changes: Vec::new(), unchanged: 0 };
         let all: BTreeSet<&String> = before.iter().chain(new.gateways.keys()).collect();
         for name in all {
+            // Most gateways are as they were: nobody has to understand them for that.
+            if new.gateways.get(name).is_some_and(|one| has_octets(&folder.join(name), one)) {
+                plan.unchanged += 1;
+                continue;
+            }
             let old = before.binary_search(name).is_ok().then(|| read_rendered(folder, name, CONFIGURATION));
             match GatewayChange::of(name, old, new.gateways.get(name), drawn) {
                 Some(change) => plan.changes.push(change),

@@ -38,12 +38,12 @@ impl Inventory {
         }
         mistakes.done()?;
         let mut mistakes = Mistakes::new(&files);
-        let (gateways, shared, revoked) = crate::sections::judge(tables, &files, &mut mistakes);
-        if gateways.is_empty() && mistakes.is_empty() {
+        let inventory = crate::sections::judge(tables, &files, &mut mistakes);
+        if inventory.gateways.is_empty() && mistakes.is_empty() {
             mistakes.add(Place { file: 0, line: 1 }, "there is no gateway; add [gateway.NAME]");
         }
         mistakes.done()?;
-        Ok(Self { files, gateways, shared, revoked })
+        Ok(inventory)
     }
 }
 

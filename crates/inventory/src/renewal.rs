@@ -20,6 +20,7 @@ use config::keygen::{self, KeyLength, KeygenError};
 use crate::keys::{Drawn, can_go_along};
 use crate::member::{FALLBACK, FALLBACK_MASTER, Member};
 use crate::mistakes::{Mistakes, instead};
+use crate::revoked::Fingerprints;
 use crate::sections::Kind;
 use crate::tree::{Node, Value, is_word};
 use crate::{Inventory, KeyFolder, Rendered, Rendering};
@@ -201,6 +202,7 @@ impl Inventory {
         gone: Option<&str>,
     ) -> Option<String> {
         let known = keys.fingerprint(file).ok()?;
+        let fingerprints = Fingerprints::new(keys);
         let is_there = |(name, _): &(&String, &Rendered)| Some(name.as_str()) != gone;
         for (name, one) in rendering.gateways.iter().filter(is_there) {
             let has_fallback = |link: &&config::Link| {
@@ -226,7 +228,7 @@ impl Inventory {
             let stored = one.key_files.keys().map(|file| keys.stored(name, file));
             let mut copies = stored.filter(|one| without_before(one) != file);
             if let Some(copy) =
-                copies.find(|copy| keys.fingerprint(copy).is_ok_and(|fingerprint| fingerprint == known))
+                copies.find(|copy| fingerprints.of(copy).is_some_and(|fingerprint| fingerprint == known))
             {
                 return Some(format!(
                     "gateway {name:?} has the key of {file} as {}, too, which would stay as it is; have it name {file}, or put another key there, and render and apply first",

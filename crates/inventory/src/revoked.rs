@@ -8,6 +8,7 @@
 //!
 //! Whatever else the inventory says of such a gateway does not count.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -95,16 +96,16 @@ impl Revocation {
 
     /// Files of others, in the folder of keys, that have a key which it knew under another name: only people can exchange them.
     pub fn copies(&self, rendering: &Rendering, keys: &KeyFolder) -> Vec<String> {
-        rendering.gateways.iter().flat_map(|(name, one)| self.copies_of(name, one, keys)).collect()
+        let known = Fingerprints::new(keys);
+        rendering.gateways.iter().flat_map(|(name, one)| self.copies_of(name, one, &known)).collect()
     }
 
-    fn copies_of(&self, name: &str, one: &Rendered, keys: &KeyFolder) -> Vec<String> {
-        let stored = one.key_files.keys().map(|file| keys.stored(name, file));
+    fn copies_of(&self, name: &str, one: &Rendered, fingerprints: &Fingerprints<'_>) -> Vec<String> {
+        let stored = one.key_files.keys().map(|file| fingerprints.keys.stored(name, file));
         // These are exchanged, or the old ones beside new ones.
         let others = stored.filter(|file| !self.keys.contains_key(without_before(file)));
         let is_known = |file: &String| {
-            let fingerprint = keys.drawn_or_read_fingerprint(file);
-            fingerprint.is_ok_and(|now| self.keys.values().any(|known| *known == now))
+            fingerprints.of(file).is_some_and(|now| self.keys.values().any(|known| *known == now))
         };
         others.filter(is_known).collect()
     }
@@ -149,10 +150,11 @@ impl Inventory {
                 link.name
             ));
         }
+        let fingerprints = Fingerprints::new(keys);
         let mut revocation = Revocation::default();
         // What is no CAK and no master key is an identity, which nobody has in common.
         for file in rendered.key_files.keys().map(|file| keys.stored(name, file)) {
-            if let Ok(fingerprint) = keys.drawn_or_read_fingerprint(&file) {
+            if let Some(fingerprint) = fingerprints.of(&file) {
                 revocation.keys.insert(file, fingerprint);
             }
         }
@@ -167,7 +169,7 @@ impl Inventory {
         let mut common: BTreeMap<String, &str> = BTreeMap::new();
         for (other, one) in rendering.gateways.iter().filter(others) {
             for file in one.key_files.keys().filter(|file| !keys.is_own(other, file) && !is_before(file)) {
-                let fingerprint = keys.drawn_or_read_fingerprint(file).unwrap_or_default();
+                let fingerprint = fingerprints.of(file).unwrap_or_default();
                 if !known.contains(&fingerprint) {
                     continue;
                 }
@@ -181,7 +183,9 @@ impl Inventory {
             }
         }
         let left = rendering.gateways.iter().filter(others);
-        if let Some(copy) = left.flat_map(|(other, one)| revocation.copies_of(other, one, keys)).next() {
+        if let Some(copy) =
+            left.flat_map(|(other, one)| revocation.copies_of(other, one, &fingerprints)).next()
+        {
             return Err(format!(
                 "{} has a key that gateway {name:?} knows, for one gateway alone; put another key there, or remove it so that the common one counts, and render and apply that first",
                 keys.path_of(&copy).display()
@@ -189,6 +193,30 @@ impl Inventory {
         }
         revocation.public_keys.extend(self.public_keys(name, keys));
         Ok(revocation)
+    }
+
+    /// Gateways to which the revocation of `name` means something else than before, in an inventory that has it: those that share a section with it,
+    /// have one of its keys, or name a public key of it. `rendering`: of all, before or afterwards.
+    pub fn concerned(
+        &self,
+        name: &str,
+        revocation: &Revocation,
+        rendering: &Rendering,
+        keys: &KeyFolder,
+    ) -> BTreeSet<String> {
+        let has_key = |other: &str, one: &Rendered| {
+            let files = one.key_files.keys().map(|file| without_before(file));
+            files.into_iter().any(|file| revocation.keys.contains_key(file) && !keys.is_own(other, file))
+        };
+        let names_key = |one: &Rendered| {
+            let text = one.text.to_ascii_lowercase();
+            revocation.public_keys.iter().any(|key| text.contains(key.as_str()))
+        };
+        let concerned =
+            rendering.gateways.iter().filter(|(other, one)| has_key(other, one) || names_key(one));
+        let companions = self.companions.get(name).into_iter().flatten();
+        let all = concerned.map(|(other, _)| other).chain(companions);
+        all.filter(|other| self.gateways.contains_key(*other)).cloned().collect()
     }
 
     /// The inventory at `place` with this revocation. Nothing is written yet.
@@ -229,6 +257,28 @@ impl Revoking {
             File::open(folder)?.sync_all()
         };
         write().map_err(|error| (self.file.clone(), error))
+    }
+}
+
+/// Fingerprints of keys in a folder at one moment: a fleet has each key in several places, and it is read once.
+pub(crate) struct Fingerprints<'k> {
+    keys: &'k KeyFolder,
+    read: RefCell<BTreeMap<String, Option<String>>>,
+}
+
+impl<'k> Fingerprints<'k> {
+    pub(crate) fn new(keys: &'k KeyFolder) -> Self {
+        Self { keys, read: RefCell::default() }
+    }
+
+    /// Of a CAK or a master key, drawn or in the folder; none of anything else.
+    pub(crate) fn of(&self, file: &str) -> Option<String> {
+        if let Some(known) = self.read.borrow().get(file) {
+            return known.clone();
+        }
+        let fingerprint = self.keys.drawn_or_read_fingerprint(file).ok();
+        self.read.borrow_mut().insert(file.to_owned(), fingerprint.clone());
+        fingerprint
     }
 }
 

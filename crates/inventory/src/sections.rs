@@ -1,10 +1,11 @@
 //! Sections of an inventory: gateways, and what they share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use config::{is_name, reference};
 
+use crate::Inventory;
 use crate::gateway::Gateway;
 use crate::member::{FALLBACK, FALLBACK_MASTER};
 use crate::mistakes::{Mistakes, instead};
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) place: Place,
     /// Its gateways, each with the place of its name.
     pub(crate) gateways: BTreeMap<String, Place>,
+    /// Gateways of it that were revoked.
+    pub(crate) gone: BTreeSet<String>,
     /// Of a tunnel: the gateway that all others have as their peer.
     pub(crate) hub: Option<String>,
     /// How often its CAK is exchanged for a new one, in seconds.
@@ -76,11 +79,7 @@ pub(crate) struct Shared {
 }
 
 /// Judges the sections of all files together.
-pub(crate) fn judge(
-    tables: Vec<Table>,
-    files: &[PathBuf],
-    mistakes: &mut Mistakes<'_>,
-) -> (BTreeMap<String, Gateway>, Vec<Shared>, BTreeMap<String, Revocation>) {
+pub(crate) fn judge(tables: Vec<Table>, files: &[PathBuf], mistakes: &mut Mistakes<'_>) -> Inventory {
     let mut named: BTreeMap<&str, BTreeMap<String, Node>> = BTreeMap::new();
     let mut lists: Vec<(Kind, Node)> = Vec::new();
     for table in tables {
@@ -113,7 +112,7 @@ pub(crate) fn judge(
         gateways.insert(name.clone(), Gateway::new(&name, node.place, table, mistakes));
     }
     let mut shared: Vec<Shared> = Vec::new();
-    let mut seen = BTreeMap::new();
+    let (mut seen, mut companions) = (BTreeMap::new(), BTreeMap::<String, BTreeSet<String>>::new());
     for (kind, node) in lists {
         let table = templates.apply(node.as_table().unwrap_or(&Table::new()), mistakes);
         let known = Known { gateways: &gateways, revoked: &revoked };
@@ -121,12 +120,15 @@ pub(crate) fn judge(
         if let Some(first) = seen.insert(one.name.clone(), one.place) {
             refuse_second(kind.word(), &one.name, one.place, first, files, mistakes);
         }
+        for gone in &one.gone {
+            companions.entry(gone.clone()).or_default().extend(one.gateways.keys().cloned());
+        }
         if revoked::is_left(&one) || revoked.is_empty() {
             shared.push(one);
         }
     }
     shared.sort_by(|one, other| one.name.cmp(&other.name));
-    (gateways, shared, revoked)
+    Inventory { files: files.to_vec(), gateways, shared, revoked, companions }
 }
 
 /// Gateways by their names: those that there are, and those with whom nobody speaks any more.
@@ -198,7 +200,7 @@ impl Shared {
         };
         let label = format!("{word} {name:?}: ");
         check_keys(&table, &[kind.section()], kind.own(), &label, mistakes);
-        let gateways = members(kind, &label, place, table.remove("gateways"), known, mistakes);
+        let (gateways, gone) = members(kind, &label, place, table.remove("gateways"), known, mistakes);
         let is_known = |name: &str| gateways.contains_key(name) || known.revoked.contains_key(name);
         let all = gateways.keys().map(String::as_str);
         let at = options_at(&label, kind, table.remove("at"), (&is_known, all), mistakes);
@@ -223,7 +225,7 @@ impl Shared {
             }
             hub
         });
-        Some(Self { kind, name, place, gateways, hub, rotate_every, common: table, at })
+        Some(Self { kind, name, place, gateways, gone, hub, rotate_every, common: table, at })
     }
 
     /// The file of its CAK or master key, unless another one is named.
@@ -253,16 +255,17 @@ fn members(
     node: Option<Node>,
     known: Known<'_>,
     mistakes: &mut Mistakes<'_>,
-) -> BTreeMap<String, Place> {
+) -> (BTreeMap<String, Place>, BTreeSet<String>) {
     let Some(node) = node else {
         mistakes.add(place, format!("{label}gateways is missing; add gateways = [\"ONE\", \"OTHER\"]"));
-        return BTreeMap::new();
+        return Default::default();
     };
-    let mut members = BTreeMap::new();
+    let (mut members, mut gone) = (BTreeMap::new(), BTreeSet::new());
     let (mut is_whole, mut revoked) = (true, 0);
     for (place, name) in names("gateways", &node, mistakes) {
         if known.revoked.contains_key(&name) {
             revoked += 1;
+            gone.insert(name);
         } else if !known.gateways.contains_key(&name) {
             let cure = instead(&name, known.gateways.keys().map(String::as_str));
             mistakes.add(place, format!("{label}there is no gateway {name:?}; {cure}"));
@@ -282,7 +285,7 @@ fn members(
     if let Some(wrong) = wrong.filter(|_| is_whole) {
         mistakes.add(node.place, format!("{label}it names {count}; a {word} {wrong}"));
     }
-    members
+    (members, gone)
 }
 
 /// `at.GATEWAY`

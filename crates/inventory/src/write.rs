@@ -60,7 +60,7 @@ pub fn write(rendering: &Rendering, folder: &Path) -> Result<Written, WriteError
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let fresh = folder.with_file_name(format!(".{name}.{}", std::process::id()));
-    let done = fill(rendering, &fresh).and_then(|()| exchange(&fresh, folder));
+    let done = fill(rendering, folder, &fresh).and_then(|()| exchange(&fresh, folder));
     // What is left here is the rendering before, or a part of one that was not finished.
     if let (Err(error), true) = (fs::remove_dir_all(&fresh), done.is_ok() && fresh.exists()) {
         return Err(WriteError::Write { path: fresh, source: error });
@@ -107,20 +107,35 @@ fn refuse_foreign(folder: &Path) -> Result<(), WriteError> {
 
 /// Whether the folder has these octets already, and nothing else.
 fn is_there(rendering: &Rendering, folder: &Path) -> bool {
-    let mode = |path: &Path| fs::metadata(path).map(|about| about.permissions().mode() & 0o7777).ok();
-    let is_same = |path: &Path, octets: &[u8]| {
-        mode(path) == Some(0o600)
-            && fs::read(path).map(zeroize::Zeroizing::new).is_ok_and(|there| **there == *octets)
-    };
     let of_gateway = |(name, rendered): (&String, &Rendered)| {
         let own = folder.join(name);
-        is_same(&own.join(CONFIGURATION), rendered.text.as_bytes())
-            && rendered.key_files.iter().all(|(file, octets)| is_same(&own.join(file), octets))
+        files(rendered).all(|(file, octets)| is_same(&own.join(file), octets))
             && count(&own) == Some(1 + rendered.key_files.len())
     };
     folder.is_dir()
         && rendered_gateways(folder).is_ok_and(|names| names.iter().eq(rendering.gateways.keys()))
         && rendering.gateways.iter().all(of_gateway)
+}
+
+/// Whether a gateway's folder has the octets of its configuration and of the keys that this names.
+pub(crate) fn has_octets(own: &Path, rendered: &Rendered) -> bool {
+    files(rendered).all(|(file, octets)| is_same(&own.join(file), octets))
+}
+
+/// Files of a gateway with their octets.
+fn files(rendered: &Rendered) -> impl Iterator<Item = (&str, &[u8])> {
+    let keys = rendered.key_files.iter().map(|(file, octets)| (file.as_str(), octets.as_slice()));
+    keys.chain([(CONFIGURATION, rendered.text.as_bytes())])
+}
+
+/// Whether a file has these octets, and is for its owner alone.
+fn is_same(path: &Path, octets: &[u8]) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|about| {
+        about.is_file()
+            && about.permissions().mode() & 0o7777 == 0o600
+            && about.len() == octets.len() as u64
+            && fs::read(path).map(zeroize::Zeroizing::new).is_ok_and(|there| **there == *octets)
+    })
 }
 
 /// Files in a folder and in those within.
@@ -133,17 +148,20 @@ fn count(folder: &Path) -> Option<usize> {
     Some(files)
 }
 
-fn fill(rendering: &Rendering, fresh: &Path) -> Result<(), WriteError> {
+/// Files that the folder has already get a second name in the new one: they are on disk, and a fleet has thousands.
+fn fill(rendering: &Rendering, folder: &Path, fresh: &Path) -> Result<(), WriteError> {
     create(fresh)?;
     for (name, rendered) in &rendering.gateways {
-        let own = fresh.join(name);
+        let (own, before) = (fresh.join(name), folder.join(name));
         create(&own)?;
-        for (file, octets) in &rendered.key_files {
-            let path = own.join(file);
-            path.parent().map_or(Ok(()), create)?;
+        for (file, octets) in files(rendered) {
+            let (path, before) = (own.join(file), before.join(file));
+            path.parent().filter(|parent| *parent != own).map_or(Ok(()), create)?;
+            if is_same(&before, octets) && fs::hard_link(&before, &path).is_ok() {
+                continue;
+            }
             keygen::write_new_text(&path, octets)?;
         }
-        keygen::write_new_text(&own.join(CONFIGURATION), rendered.text.as_bytes())?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ use self::connection::{Connection, Failed, Lines};
 use self::messages::{
     Event, KeyValue, RangeAnswer, RangeRequest, TransactionAnswer, WatchAnswer, WatchRequest, transaction,
 };
-use super::{Directory, DirectoryError, Entry, Listing, Put, Watched};
+use super::{Directory, DirectoryError, Entry, Listing, Put, Watched, Write};
 
 /// The longest time that a request takes at one address.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -286,6 +286,7 @@ impl Etcd {
 }
 
 const RANGE: &str = "/v3/kv/range";
+const TRANSACTION: &str = "/v3/kv/txn";
 
 /// Time at which a new watch counts as heard. Agents that begin at once would also look at once, again and again: the first look of each comes within
 /// [`SILENCE`], and each further one that much later.
@@ -343,7 +344,7 @@ impl Directory for Etcd {
     }
 
     fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError> {
-        let answer: TransactionAnswer = self.ask("/v3/kv/txn", &transaction(key, value, seen))?;
+        let answer: TransactionAnswer = self.ask(TRANSACTION, &transaction(&[Write { key, value, seen }]))?;
         if answer.succeeded {
             let revision = answer.header.revision().ok_or_else(|| self.nonsense("a revision"))?;
             return Ok(Put::Done(revision));
@@ -351,6 +352,11 @@ impl Directory for Etcd {
         let there = answer.responses.into_iter().next().and_then(|response| response.response_range);
         let there = there.ok_or_else(|| self.nonsense("the entry that is there"))?;
         there.kvs.into_iter().next().map(|pair| self.entry(pair)).transpose().map(Put::Changed)
+    }
+
+    fn put_all(&mut self, writes: &[Write<'_>]) -> Result<bool, DirectoryError> {
+        let answer: TransactionAnswer = self.ask(TRANSACTION, &transaction(writes))?;
+        Ok(answer.succeeded)
     }
 
     fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {

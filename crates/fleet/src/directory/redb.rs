@@ -18,7 +18,7 @@ use redb::{
     TableDefinition, TableError,
 };
 
-use super::{Directory, DirectoryError, Entry, KEY_OCTETS, Listing, Put, VALUE_OCTETS, Watched};
+use super::{Directory, DirectoryError, Entry, KEY_OCTETS, Listing, Put, VALUE_OCTETS, Watched, Write};
 
 const ENTRIES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("entries");
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
@@ -91,29 +91,32 @@ impl Redb {
         }
     }
 
-    fn write(&self, key: &str, value: &[u8], seen: u64) -> Result<Put, Failed> {
+    /// Writes all entries, each with a revision of its own, or tells what is in the place of the first one that has changed.
+    fn write(&self, writes: &[Write<'_>]) -> Result<Put, Failed> {
         // Who has seen an entry has seen a file: an empty one in its place would hide that it is gone.
-        let database = match seen {
-            0 => Self::opened(|| Database::create(&self.0))?,
-            _ => Self::opened(|| Database::open(&self.0))?,
+        let database = match writes.iter().all(|write| write.seen == 0) {
+            true => Self::opened(|| Database::create(&self.0))?,
+            false => Self::opened(|| Database::open(&self.0))?,
         };
         let transaction = database.begin_write().map_err(failed)?;
-        let outcome = {
+        let mut revision = 0;
+        {
             let mut entries = transaction.open_table(ENTRIES).map_err(failed)?;
-            let there =
-                entries.get(key).map_err(failed)?.map(|value| entry(key, value.value())).transpose()?;
-            if there.as_ref().map_or(0, |entry| entry.revision) != seen {
-                return Ok(Put::Changed(there));
-            }
             let mut numbers = transaction.open_table(NUMBERS).map_err(failed)?;
-            let newest = numbers.get(REVISION).map_err(failed)?.map_or(0, |number| number.value());
-            let revision = newest.checked_add(1).ok_or_else(|| nonsense("the last revision there can be"))?;
-            numbers.insert(REVISION, revision).map_err(failed)?;
-            entries.insert(key, (revision, value)).map_err(failed)?;
-            Put::Done(revision)
-        };
+            for Write { key, value, seen } in writes {
+                let there = entries.get(*key).map_err(failed)?;
+                let there = there.map(|value| entry(key, value.value())).transpose()?;
+                if there.as_ref().map_or(0, |entry| entry.revision) != *seen {
+                    return Ok(Put::Changed(there));
+                }
+                let newest = numbers.get(REVISION).map_err(failed)?.map_or(0, |number| number.value());
+                revision = newest.checked_add(1).ok_or_else(|| nonsense("the last revision there can be"))?;
+                numbers.insert(REVISION, revision).map_err(failed)?;
+                entries.insert(*key, (revision, *value)).map_err(failed)?;
+            }
+        }
         transaction.commit().map_err(failed)?;
-        Ok(outcome)
+        Ok(Put::Done(revision))
     }
 }
 
@@ -200,7 +203,12 @@ impl Directory for Redb {
     }
 
     fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError> {
-        self.write(key, value, seen).map_err(|error| self.error(&error))
+        self.write(&[Write { key, value, seen }]).map_err(|error| self.error(&error))
+    }
+
+    fn put_all(&mut self, writes: &[Write<'_>]) -> Result<bool, DirectoryError> {
+        let put = self.write(writes).map_err(|error| self.error(&error))?;
+        Ok(matches!(put, Put::Done(_)))
     }
 
     fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {

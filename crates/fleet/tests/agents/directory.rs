@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fleet::directory::{Directory, DirectoryError, Entry, Listing, Put, Watched};
+use fleet::directory::{Directory, DirectoryError, Entry, Listing, Put, Watched, Write};
 use testkit::Chance;
 
 /// What it stores, and all that it ever stored.
@@ -106,6 +106,12 @@ impl Directory for Simulated {
         let revision = self.store(key, value.to_vec());
         // It is written, and nobody hears of it.
         if fault == 1 { Err(away()) } else { Ok(Put::Done(revision)) }
+    }
+
+    fn put_all(&mut self, writes: &[Write<'_>]) -> Result<bool, DirectoryError> {
+        assert!(writes.len() == 1, "this operator publishes one by one");
+        let Write { key, value, seen } = writes[0];
+        Ok(matches!(self.put(key, value, seen)?, Put::Done(_)))
     }
 
     fn watch_all(

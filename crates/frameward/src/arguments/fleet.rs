@@ -13,10 +13,12 @@ mod due;
 mod enrol;
 mod files;
 mod gateway;
+mod how;
 mod keys;
 mod metrics;
 mod note;
 mod operator;
+mod revoke;
 mod serve;
 mod signing;
 mod signing_key;
@@ -121,8 +123,8 @@ Example:
     #[command(after_help = keys::ROTATE_HELP, override_usage = keys::ROTATE_USAGE)]
     Rotate(keys::Rotate),
     /// Have nobody speak with a gateway any more: new keys for all that it was in
-    #[command(after_help = keys::REVOKE_HELP, override_usage = keys::REVOKE_USAGE)]
-    Revoke(keys::Revoke),
+    #[command(after_help = revoke::REVOKE_HELP, override_usage = revoke::REVOKE_USAGE)]
+    Revoke(revoke::Revoke),
     /// Fetch this gateway's configuration: verify it, open it, write it into a folder
     #[command(after_help = gateway::FETCH_HELP, override_usage = gateway::FETCH_USAGE)]
     Fetch(gateway::Fetch),

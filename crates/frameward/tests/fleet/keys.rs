@@ -154,6 +154,87 @@ fn a_revocation_that_was_interrupted_goes_on_and_its_keys_go_to_nobody() {
     assert_ne!(ring(&fleet, "press"), begun[..1]);
 }
 
+/// A revocation in a group is no matter of gateways that have nothing to do with it: they get no record, and what they have not got yet stays there.
+#[test]
+fn a_revocation_is_published_for_those_whom_it_concerns_alone() {
+    let fleet = planted("fleet-concerned");
+    let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
+    let mut text = plant.replace(
+        "[[link]]",
+        "[gateway.lathe]\ntemplate = \"box\"\n[gateway.mill]\ntemplate = \"box\"\n[[link]]",
+    );
+    for name in ["lathe", "mill"] {
+        fleet.identity(name);
+    }
+    text += "[[link]]\nname = \"hall\"\ngateways = [\"lathe\", \"mill\"]\n";
+    fs::write(fleet.path("inventory/plant.toml"), &text).unwrap();
+    fleet.done("render inventory --to rendering");
+    fleet.done(APPLY);
+    // Rendered and not applied, for others.
+    text += "replay_window = 64\n";
+    fs::write(fleet.path("inventory/plant.toml"), &text).unwrap();
+    fleet.done("render inventory --to rendering");
+    let revoked = fleet.done(&format!("revoke robot {SIGNED} --now"));
+    for name in ["press", "crane", "robot"] {
+        assert_eq!(
+            revoked.matches(&format!("{name} ")).count(),
+            1 + usize::from(name == "robot"),
+            "{revoked}"
+        );
+    }
+    assert_eq!(revoked.matches(": published version").count(), 3, "{revoked}");
+    assert!(!revoked.contains("lathe ") && !revoked.contains("mill "), "{revoked}");
+    let applied = fleet.done(APPLY);
+    for name in ["lathe", "mill"] {
+        let line = applied.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains("changed since version") && !line.contains("without a trial"), "{applied}");
+    }
+    assert_eq!(applied.matches(": unchanged, version").count(), 2, "{applied}");
+    // For one whom it concerns that is refused, and nothing begins.
+    let text = text.replace("name = \"line\"\n", "name = \"line\"\nreplay_window = 32\n");
+    fs::write(fleet.path("inventory/plant.toml"), text).unwrap();
+    fleet.done("render inventory --to rendering");
+    let refused = fleet.failed(1, &format!("revoke crane {SIGNED} --now"));
+    assert!(refused.contains("not in the directory, for press; apply them first"), "{refused}");
+    assert!(!fs::read_to_string(fleet.path("inventory/revoked.toml")).unwrap().contains("crane"));
+}
+
+/// The folder of the rendering cannot be written: its name leaves no room for that of the new one beside it. In the first step the directory says by
+/// itself that the old folder is not to be applied. In the second one it does not, and takes nothing that the folder does not have.
+#[test]
+fn a_revocation_whose_rendering_was_not_written_is_not_taken_back_by_the_old_one() {
+    let fleet = planted("fleet-revoke-unwritten");
+    let aside = "r".repeat(250);
+    let unwritten = |command: &str| {
+        fs::rename(fleet.path("rendering"), fleet.path(&aside)).unwrap();
+        let command =
+            format!("revoke robot {SIGNED} {command}").replace("--to rendering", &format!("--to {aside}"));
+        let (status, said, error) = fleet.run(&command);
+        fs::rename(fleet.path(&aside), fleet.path("rendering")).unwrap();
+        assert!(status == Some(1) && error.contains("File name too long"), "{said}{error}");
+        said
+    };
+    let old = ring(&fleet, "press");
+    let said = unwritten("");
+    assert_eq!(said.matches(": published version").count(), 3, "the record of robot, and two: {said}");
+    assert_eq!(ring(&fleet, "press"), old);
+    let (status, said, error) = fleet.run(APPLY);
+    assert!(status != Some(0) && !said.contains("published version"), "{said}{error}");
+    let again = fleet.done(&format!("revoke robot {SIGNED}"));
+    assert!(!again.contains("published version") && !fleet.path("rendering/robot").exists(), "{again}");
+    let both = ring(&fleet, "press");
+    assert_eq!((both.len(), &both[1..]), (2, &old[..]));
+
+    let said = unwritten("--finish");
+    assert!(!said.contains("published version"), "{said}");
+    assert_eq!(ring(&fleet, "press"), both);
+    let applied = fleet.done(APPLY);
+    assert_eq!(applied.matches(": unchanged, version").count(), 2, "{applied}");
+    let again = fleet.done(&format!("revoke robot {SIGNED} --finish"));
+    assert_eq!(again.matches(": published version").count(), 2, "{again}");
+    assert_eq!(ring(&fleet, "press"), both[..1]);
+}
+
 /// A copy of what an operator has, as another one's checkout.
 fn checkout(fleet: &Fleet) -> String {
     for folder in ["inventory", "inventory/keys", "identities"] {

@@ -3,6 +3,7 @@
 
 mod audit;
 mod cockpit_actions;
+mod chaos;
 mod due;
 mod enrolment;
 mod keys;

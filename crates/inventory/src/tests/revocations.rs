@@ -195,3 +195,35 @@ fn keys_that_it_knew_are_found_under_other_names_and_refused_where_nobody_can_ex
     let (rendering, folder) = place.rendering().unwrap();
     assert_eq!(revocation.copies(&rendering, &folder), ["press-1/press.cak"]);
 }
+
+/// By what they share with it, by a key, and by its public key in a section of their own.
+#[test]
+fn those_concerned_by_a_revocation_are_found_before_and_after_it() {
+    let place = Place::golden("revocation-concerned");
+    place.render().unwrap();
+    let (before, keys) = place.rendering().unwrap();
+    let revocation = revoke(&place, "cabinet-1").unwrap();
+    let inventory = Inventory::read(&place.inventory()).unwrap();
+    let concerned = inventory.concerned("cabinet-1", &revocation, &before, &keys);
+    assert!(!concerned.is_empty() && concerned.len() < before.gateways.len() - 1, "{concerned:?}");
+    for file in revocation.keys_in_use(&before, &keys) {
+        keys.renew(file, Renewal::Overlapping).unwrap();
+    }
+    let (after, mut keys) = place.rendering().unwrap();
+    assert_eq!(inventory.concerned("cabinet-1", &revocation, &after, &keys), concerned);
+    // Whoever gets something else is among them, and rendering them alone is the same.
+    let changed = after.gateways.iter().filter(|(name, one)| {
+        let old = &before.gateways[*name];
+        old.text != one.text || old.key_files != one.key_files
+    });
+    let changed: std::collections::BTreeSet<String> = changed.map(|(name, _)| name.clone()).collect();
+    assert_eq!(changed, concerned);
+    let some = inventory.render_some(&mut keys, &concerned).unwrap();
+    assert!(some.gateways.keys().eq(concerned.iter()));
+    for (name, one) in &some.gateways {
+        assert_eq!(
+            (&one.text, &one.key_files),
+            (&after.gateways[name].text, &after.gateways[name].key_files)
+        );
+    }
+}

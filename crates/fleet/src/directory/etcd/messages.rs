@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::super::{Entry, KEY_OCTETS, VALUE_OCTETS};
+use super::super::{Entry, KEY_OCTETS, VALUE_OCTETS, Write};
 use super::encoded;
 
 #[derive(Serialize)]
@@ -138,13 +138,23 @@ impl Event {
     }
 }
 
-/// Writes an entry if it has the revision `seen`, or tells which one is there.
-pub(super) fn transaction(key: &str, value: &[u8], seen: u64) -> serde_json::Value {
-    let key = encoded(key.as_bytes());
+/// Writes entries if each of them has the revision `seen`, or tells which ones are there.
+pub(super) fn transaction(writes: &[Write<'_>]) -> serde_json::Value {
+    let keys: Vec<_> = writes.iter().map(|write| encoded(write.key.as_bytes())).collect();
+    let both = || keys.iter().zip(writes);
+    let compare = both().map(|(key, write)| {
+        serde_json::json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": write.seen.to_string() })
+    });
+    let put = both().map(
+        |(key, write)| serde_json::json!({ "request_put": { "key": key, "value": encoded(write.value) } }),
+    );
+    // A single one is told. Of several the caller looks at each.
+    let there = keys.first().filter(|_| keys.len() == 1);
+    let there = there.map(|key| serde_json::json!({ "request_range": { "key": key } }));
     serde_json::json!({
-        "compare": [{ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": seen.to_string() }],
-        "success": [{ "request_put": { "key": key, "value": encoded(value) } }],
-        "failure": [{ "request_range": { "key": key } }],
+        "compare": compare.collect::<Vec<_>>(),
+        "success": put.collect::<Vec<_>>(),
+        "failure": there.into_iter().collect::<Vec<_>>(),
     })
 }
 

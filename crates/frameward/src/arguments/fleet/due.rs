@@ -78,7 +78,7 @@ fn goes_on(plant: &Plant<'_>, rendering: &Rendering, keys: &KeyFolder) -> Result
     let before = keys.cut_off().map_err(|error| failed(&cut_off(keys, &error)))?;
     plant.is_rendered(rendering, keys, before.is_some())?;
     if before.is_none() {
-        plant.is_applied(None)?;
+        plant.is_applied()?;
     }
     // One look, in which all is as it is known: what is published from here on goes over that alone.
     match plant.signing.versions(plant.to, before.as_ref())? {

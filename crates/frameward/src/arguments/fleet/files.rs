@@ -117,22 +117,11 @@ fn goes_not_along(place: &Place, to: &Path) -> Result<(), Failure> {
 
 /// Renders for who has the lock.
 pub(super) fn write(place: &Place, to: &Path) -> Result<(), Failure> {
-    let (rendering, mut keys) = place.render()?;
-    for (name, revocation) in place.read()?.revoked() {
-        if let Some(file) = revocation.keys_in_use(&rendering, &keys).first() {
-            let line = format_args!(
-                "{name} was revoked, and knows {file}, which others have still; run the command again that was interrupted: frameward fleet revoke {name}"
-            );
-            return Err(told(&line, Failure::Failed));
-        }
-        if let Some(file) = revocation.copies(&rendering, &keys).first() {
-            let line = format!(
-                "{name} was revoked, and knows the key in {}; put another one there, for all that have it",
-                keys.path_of(file).display()
-            );
-            return Err(told(&line, Failure::Failed));
-        }
-    }
+    let inventory = place.read()?;
+    let mut keys = place.keys();
+    let rendering = inventory.render(&mut keys).map_err(|findings| mistakes(&findings))?;
+    tell_all("warning: ", &rendering.warnings);
+    refuse_known_keys(&inventory, &rendering, &keys)?;
     inventory::rendered_gateways(to).map_err(|error| told(&error, Failure::Failed))?;
     for key in keys.make().map_err(|error| told(&error, Failure::Failed))? {
         print(&format_args!("made {}: a SECRET\n", key.display()))?;
@@ -143,6 +132,30 @@ pub(super) fn write(place: &Place, to: &Path) -> Result<(), Failure> {
         Written::Changed => format!("{}: {count} gateways rendered\n", to.display()),
         Written::Unchanged => format!("{}: {count} gateways, all as they were\n", to.display()),
     })
+}
+
+/// Fails if somebody would get a key that a revoked gateway knows.
+pub(super) fn refuse_known_keys(
+    inventory: &Inventory,
+    rendering: &Rendering,
+    keys: &KeyFolder,
+) -> Result<(), Failure> {
+    for (name, revocation) in inventory.revoked() {
+        if let Some(file) = revocation.keys_in_use(rendering, keys).first() {
+            let line = format_args!(
+                "{name} was revoked, and knows {file}, which others have still; run the command again that was interrupted: frameward fleet revoke {name}"
+            );
+            return Err(told(&line, Failure::Failed));
+        }
+        if let Some(file) = revocation.copies(rendering, keys).first() {
+            let line = format!(
+                "{name} was revoked, and knows the key in {}; put another one there, for all that have it",
+                keys.path_of(file).display()
+            );
+            return Err(told(&line, Failure::Failed));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn import(from: &Path, to: &Path) -> Result<(), Failure> {

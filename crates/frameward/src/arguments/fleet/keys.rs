@@ -1,4 +1,4 @@
-//! The operator's commands that exchange keys: `fleet rotate` and `fleet revoke`.
+//! `fleet rotate`: exchanges a key; and what it has in common with `fleet revoke`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use clap::Args;
 use fleet::{GatewayName, Kind};
 use frameward::privilege;
 use inventory::plan::FleetPlan;
-use inventory::{CutOff, Inventory, KeyFolder, Rendering, Renewal, Revocation};
+use inventory::{CutOff, KeyFolder, Rendering, Renewal};
 
-use super::audited::{REVOKE, given};
+use super::audited::given;
 use super::due;
-use super::files::{self, Place, mistakes};
-use super::gateway::gateway_name;
-use super::signing::{How, Signing, identity};
+use super::files::{self, Place};
+use super::how::How;
+use super::signing::Signing;
 use super::standing::{Versions, line};
 use super::unix_seconds;
 use crate::{Failure, print, told};
@@ -47,26 +47,6 @@ Examples:
 Exit status: 0 all gateways have the step in the directory, and with --due nothing is due any more;
 1 some have not, or the audit log has no line of it; 2 usage, or the inventory has mistakes.";
 
-pub(crate) const REVOKE_HELP: &str = "\
-Nobody shall speak with the gateway NAME any more. The inventory gets a section [revoked.NAME], the
-directory a record that says so, and its identity file another ending: it is not taken again. It is
-no peer of any tunnel. Each link, group and tunnel that it was in gets a new CAK, in two steps as
-with `frameward fleet rotate`, and each cell a new master key. None of them is sealed to it. Gateways
-take what this command publishes without a trial: a revoked box cannot have it taken back.
-
-Until the second step it can speak where old CAKs are. The command takes that by itself when all
-others have confirmed the first one, as `frameward fleet rotate` does. --now takes both steps at once. A
-gateway that has not fetched that yet is alone until it does.
-
-Whatever is interrupted goes on with the same command. --finish is refused until the first step is
-whole.
-
-Example:
-  frameward fleet revoke cabinet-1 inventory --to rendering --signing-key operator.key \\
-      --identities identities --directory etcd://10.0.0.1
-
-Exit status: as of `frameward fleet rotate`.";
-
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const ROTATE_USAGE: &str = "\
 frameward fleet rotate [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
@@ -74,21 +54,18 @@ frameward fleet rotate [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing
        frameward fleet rotate [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
                               --identities <FOLDER> --due <INVENTORY>";
 
-/// The same.
-pub(crate) const REVOKE_USAGE: &str = "\
-frameward fleet revoke [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
-                              --identities <FOLDER> <NAME> <INVENTORY>";
-
 /// Seconds in which gateways confirm a step: a trial, and as long again.
 const WAIT: u64 = 90;
 /// Time between two looks at what they say.
 const LOOK: Duration = Duration::from_millis(500);
+/// The same at first, and then twice as long each time: what is on no trial is confirmed at once.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// The same, if the directory did not answer.
 const AWAY: Duration = Duration::from_secs(5);
 
 /// What both commands take beside an inventory.
 #[derive(Args)]
-struct Options {
+pub(super) struct Options {
     /// The inventory's folder of keys, which is not for git [default: INVENTORY/keys]
     #[arg(long, value_name = "FOLDER")]
     keys: Option<PathBuf>,
@@ -96,7 +73,7 @@ struct Options {
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
     #[command(flatten)]
-    signing: Signing,
+    pub(super) signing: Signing,
     /// Seconds to wait until the gateways have confirmed the first step; 0: the second one is not taken
     #[arg(long, value_name = "SECONDS", default_value_t = WAIT, conflicts_with = "finish", value_parser = clap::value_parser!(u64).range(..=86_400))]
     wait: u64,
@@ -128,29 +105,12 @@ pub(crate) struct Rotate {
     due: Option<PathBuf>,
 }
 
-#[derive(Args)]
-pub(crate) struct Revoke {
-    /// The gateway
-    #[arg(value_parser = gateway_name)]
-    name: GatewayName,
-    /// The folder of the inventory's files (TOML)
-    inventory: PathBuf,
-    #[command(flatten)]
-    options: Options,
-    /// Take the second step: end the old CAKs
-    #[arg(long, conflicts_with = "now")]
-    finish: bool,
-    /// Take both steps at once
-    #[arg(long)]
-    now: bool,
-}
-
 pub(super) fn failed(error: &dyn std::fmt::Display) -> Failure {
     told(error, Failure::Failed)
 }
 
 impl Options {
-    fn plant(&self, inventory: &Path) -> Plant<'_> {
+    pub(super) fn plant(&self, inventory: &Path) -> Plant<'_> {
         let place = Place::new(inventory.to_owned(), self.keys.clone());
         Plant { place, to: &self.to, signing: &self.signing, wait: self.wait }
     }
@@ -178,8 +138,12 @@ impl Plant<'_> {
     }
 
     /// Fails if the rendering says something else than the directory.
-    pub(super) fn is_applied(&self, gone: Option<&GatewayName>) -> Result<(), Failure> {
-        let changed = self.signing.changed(self.to, gone)?;
+    pub(super) fn is_applied(&self) -> Result<(), Failure> {
+        self.is_unchanged(&self.signing.changed(self.to)?)
+    }
+
+    /// Fails if these gateways have something else in the directory than in the rendering.
+    pub(super) fn is_unchanged(&self, changed: &[String]) -> Result<(), Failure> {
         if changed.is_empty() {
             return Ok(());
         }
@@ -191,8 +155,12 @@ impl Plant<'_> {
     }
 
     /// Fails if a gateway cannot have the first step yet.
-    fn is_published(&self, kind: Kind) -> Result<(), Failure> {
-        let unpublished = self.signing.unpublished(self.to, kind)?;
+    fn is_published(&self) -> Result<(), Failure> {
+        Self::has_first_step(&self.signing.unpublished(self.to, Kind::Configuration)?)
+    }
+
+    /// Fails if the directory does not have the first step for these gateways.
+    pub(super) fn has_first_step(unpublished: &[String]) -> Result<(), Failure> {
         if unpublished.is_empty() {
             return Ok(());
         }
@@ -203,10 +171,10 @@ impl Plant<'_> {
     }
 
     /// Renders and applies.
-    pub(super) fn publish(&self, kind: Kind) -> Result<Versions, Failure> {
+    fn publish(&self) -> Result<Versions, Failure> {
         self.begins(&[])?;
         files::write(&self.place, self.to)?;
-        self.signing.publish(self.to, How::changes(kind, None))
+        self.signing.publish(self.to, How::changes(Kind::Configuration, None))
     }
 
     /// The same, over these versions alone.
@@ -223,8 +191,13 @@ impl Plant<'_> {
     /// Waits until all gateways with these files have confirmed the versions that this very command has published, or found as they have to
     /// be: what the directory shows later does not count. False if one was never heard, or does not in time; then it is said what is to be
     /// done before the old CAKs end.
-    fn is_confirmed(&self, files: &[&str], published: &Versions, command: &str) -> Result<bool, Failure> {
-        let (rendering, _) = self.place.render()?;
+    pub(super) fn is_confirmed(
+        &self,
+        files: &[&str],
+        rendering: &Rendering,
+        published: &Versions,
+        command: &str,
+    ) -> Result<bool, Failure> {
         let has = |one: &inventory::Rendered| files.iter().any(|file| one.key_files.contains_key(*file));
         let members = rendering.gateways.iter().filter(|(_, one)| has(one)).map(|(name, _)| name.as_str());
         let members: Vec<_> = members.filter_map(GatewayName::new).collect();
@@ -248,7 +221,7 @@ impl Plant<'_> {
         published: &Versions,
     ) -> Result<BTreeSet<GatewayName>, Failure> {
         let until = Instant::now() + Duration::from_secs(self.wait);
-        let mut is_told = false;
+        let (mut is_told, mut look) = (false, FIRST_LOOK);
         loop {
             let seen = match self.wait {
                 0 => None,
@@ -279,7 +252,8 @@ impl Plant<'_> {
             if !std::mem::replace(&mut is_told, true) {
                 print(&format_args!("waits up to {} s until {} confirm\n", self.wait, list(members)))?;
             }
-            std::thread::sleep(if is_seen { LOOK } else { AWAY });
+            std::thread::sleep(if is_seen { look } else { AWAY });
+            look = (2 * look).min(LOOK);
         }
     }
 }
@@ -318,169 +292,39 @@ impl Rotate {
             // The second step may have been interrupted before it was rendered.
             plant.is_rendered(&rendering, &keys, !is_under_way)?;
             if is_under_way {
-                plant.is_published(Kind::Configuration)?;
+                plant.is_published()?;
                 plant.begins(&[])?;
                 keys.finish(&file).map_err(|error| failed(&error))?;
             }
             print(&format_args!("{group}: the old {word} ends\n"))?;
-            return plant.publish(Kind::Configuration).map(drop);
+            return plant.publish().map(drop);
         }
         plant.is_rendered(&rendering, &keys, is_under_way)?;
         if !is_under_way {
             if let Some(why) = inventory.hindrance(&file, &rendering, &keys, None) {
                 return Err(told(&why, Failure::Usage));
             }
-            plant.is_applied(None)?;
+            plant.is_applied()?;
             plant.begins(&[])?;
             keys.renew(&file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         }
         print(&format_args!("{group}: a new {word} begins, and the old one stays beside it\n"))?;
-        let published = plant.publish(Kind::Configuration)?;
-        if !plant.is_confirmed(&[&file], &published, &format!("frameward fleet rotate {group}"))? {
+        let published = plant.publish()?;
+        let (rendering, _) = plant.place.render()?;
+        let command = format!("frameward fleet rotate {group}");
+        if !plant.is_confirmed(&[&file], &rendering, &published, &command)? {
             return Ok(());
         }
         // Somebody else may have published something else meanwhile.
-        plant.is_published(Kind::Configuration)?;
+        plant.is_published()?;
         let (_, keys) = plant.place.render()?;
         keys.finish(&file).map_err(|error| failed(&error))?;
         print(&format_args!("{group}: the old {word} ends\n"))?;
-        plant.publish(Kind::Configuration).map(drop)
-    }
-}
-
-impl Revoke {
-    fn plant(&self) -> Plant<'_> {
-        self.options.plant(&self.inventory)
-    }
-
-    pub(crate) fn run(&self) -> Result<(), Failure> {
-        privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
-        let switches = [("--finish", self.finish), ("--now", self.now)];
-        let objects = std::iter::once(self.name.to_string()).chain(given(&switches)).collect();
-        self.options.signing.audited(REVOKE, objects, || self.revoke())
-    }
-
-    fn revoke(&self) -> Result<(), Failure> {
-        let Self { name, finish, now, .. } = self;
-        let plant = &self.plant();
-        let _lock = plant.place.lock()?;
-        plant.signing.try_out(name)?;
-        let known = plant.place.read()?.revoked().get(name.as_str()).cloned();
-        let revocation = match known {
-            Some(revocation) => self.go_on(revocation)?,
-            None if *finish => {
-                return Err(told(
-                    &format_args!("{name} is not revoked; take the first step, without --finish"),
-                    Failure::Usage,
-                ));
-            }
-            None => self.begin()?,
-        };
-        let keys = plant.place.keys();
-        plant.signing.revoke(name, &revocation)?;
-        self.renew(&revocation)?;
-        if *finish || *now {
-            for file in revocation.under_way(&keys) {
-                keys.finish(file).map_err(|error| failed(&error))?;
-            }
-        }
-        let published = plant.publish(Kind::ConfigurationToKeep)?;
-        let under_way = revocation.under_way(&keys);
-        let command = format!("until then {name} can speak. frameward fleet revoke {name}");
-        if under_way.is_empty() || !plant.is_confirmed(&under_way, &published, &command)? {
-            return Ok(());
-        }
-        plant.is_published(Kind::ConfigurationToKeep)?;
-        for file in under_way {
-            keys.finish(file).map_err(|error| failed(&error))?;
-        }
-        plant.publish(Kind::ConfigurationToKeep).map(drop)
-    }
-
-    /// Fails if something is not as the step before has left it.
-    fn go_on(&self, revocation: Revocation) -> Result<Revocation, Failure> {
-        let (Self { name, finish, .. }, plant) = (self, self.plant());
-        let (rendering, keys) = plant.place.render()?;
-        if let (true, Some(file)) = (finish, revocation.keys_in_use(&rendering, &keys).first()) {
-            return Err(failed(&format_args!(
-                "{file} was not exchanged yet, so the old CAK would end for some before they have a new one; take the first step again, without --finish"
-            )));
-        }
-        let is_under_way = !revocation.under_way(&keys).is_empty();
-        // Until it was rendered once, more than keys changes.
-        let was_rendered = !plant.to.join(name.as_str()).exists();
-        if *finish && !was_rendered {
-            return Err(failed(&format_args!(
-                "{} still has {name}; take the first step again, without --finish",
-                plant.to.display()
-            )));
-        }
-        if was_rendered {
-            plant.is_rendered(&rendering, &keys, !(*finish && is_under_way))?;
-        }
-        if *finish && is_under_way {
-            plant.is_published(Kind::ConfigurationToKeep)?;
-        }
-        Ok(revocation)
-    }
-
-    /// Writes down that it is revoked, and which keys it knew. Whatever is wrong with that is told before.
-    fn begin(&self) -> Result<Revocation, Failure> {
-        let (Self { name, now, .. }, plant) = (self, self.plant());
-        let usage = |why: &dyn std::fmt::Display| told(why, Failure::Usage);
-        let (rendering, keys) = plant.place.render()?;
-        plant.is_rendered(&rendering, &keys, false)?;
-        plant.is_applied(Some(name))?;
-        let inventory = plant.place.read()?;
-        let revocation = inventory.revocation(name.as_str(), &rendering, &keys);
-        let mut revocation = revocation.map_err(|why| usage(&why))?;
-        let mut both = revocation.keys.keys().filter(|file| keys.is_under_way(file));
-        if let (Some(file), false) = (both.next(), now) {
-            return Err(usage(&format_args!(
-                "{file} is being renewed, and {name} knows both CAKs; finish that first: frameward fleet rotate GROUP --finish, or use --now"
-            )));
-        }
-        let in_use = revocation.keys_in_use(&rendering, &keys);
-        let hinders = |file| inventory.hindrance(file, &rendering, &keys, Some(name.as_str()));
-        if let (Some(why), false) = (in_use.into_iter().find_map(hinders), now) {
-            return Err(usage(&format_args!("{why}; or use --now")));
-        }
-        let file = plant.signing.identity_file(name);
-        if file.exists() {
-            let member = identity(&file).map_err(|why| usage(&format_args!("{}: {why}", file.display())))?;
-            revocation.public_keys.push(member.key().to_string());
-        }
-        let revoking = Inventory::revoking(plant.place.path(), name.as_str(), &revocation);
-        let revoking = revoking.map_err(|findings| mistakes(&findings))?;
-        revoking.inventory.render(&mut plant.place.keys()).map_err(|findings| mistakes(&findings))?;
-        plant.begins(&[])?;
-        revoking.write().map_err(|(path, error)| write_failed(&path, &error))?;
-        Ok(revocation)
-    }
-
-    /// Exchanges the keys that it knew, and that others still have.
-    fn renew(&self, revocation: &Revocation) -> Result<(), Failure> {
-        let (rendering, keys) = self.plant().place.render()?;
-        for file in revocation.keys_in_use(&rendering, &keys) {
-            let members = rendering.gateways.values().filter(|one| one.key_files.contains_key(file)).count();
-            // A gateway left alone speaks with nobody, a cell's master key ends at once, and of two CAKs that it knew none stays.
-            let at_once = self.now
-                || members < 2
-                || keys.is_under_way(file)
-                || config::key_file::read_cak(&keys.path_of(file)).is_err();
-            let renewal = if at_once { Renewal::AtOnce } else { Renewal::Overlapping };
-            keys.renew(file, renewal).map_err(|error| failed(&error))?;
-            print(&format_args!("{file}: a new key, which {} does not get\n", self.name))?;
-        }
-        Ok(())
+        plant.publish().map(drop)
     }
 }
 
 /// Names behind each other.
 pub(super) fn list(names: &[GatewayName]) -> String {
     names.iter().map(GatewayName::as_str).collect::<Vec<_>>().join(", ")
-}
-
-fn write_failed(path: &Path, error: &std::io::Error) -> Failure {
-    failed(&format_args!("cannot write {}: {error}; run the same command again", path.display()))
 }

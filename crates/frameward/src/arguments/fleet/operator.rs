@@ -8,7 +8,8 @@ use frameward::{keygen, privilege};
 use suite::identity::PublicKey;
 
 use super::audited::given;
-use super::signing::{How, Signing};
+use super::how::How;
+use super::signing::Signing;
 use super::signing_key;
 use crate::{Failure, print, told};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fleet::directory::{Address, Directory, Listing, configuration_key, configuration_prefix};
-use fleet::publish::{Difference, Place, compare_with, publish};
+use fleet::publish::{self, Difference, Place, compare_with};
 use fleet::rendering::{self, Rendered};
 use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 
@@ -14,12 +14,16 @@ use inventory::{CutOff, Revocation};
 use suite::identity::PublicKey;
 
 use super::audited::Audit;
+use super::how::{Gateway, How, Turn, planned, published};
 use super::standing::{Standings, Versions, keep_published, standings};
 use super::{unix_seconds, word};
 use crate::{Failure, print, tell, told};
 
 /// What the file of an identity that was revoked ends with.
 const REVOKED: &str = "revoked";
+
+/// Number of gateways up to which each is looked at by itself: for more, a list of a whole fleet takes no longer.
+const FEW: usize = 256;
 
 /// What gateways accept for a year, so that an operator who is away does not stop new boxes.
 const DAYS: u16 = 365;
@@ -46,71 +50,6 @@ pub(super) struct Signing {
     by: Option<String>,
 }
 
-/// How a rendering is published.
-#[derive(Clone, Copy)]
-pub(super) struct How<'a> {
-    pub(super) kind: Kind,
-    pub(super) dry_run: bool,
-    pub(super) anew: bool,
-    pub(super) static_keys_are_new: bool,
-    /// Also in the place of what is on none.
-    pub(super) on_trial: bool,
-    /// Nothing at all, if a gateway has anything else than these versions or the same files.
-    pub(super) over: Option<&'a CutOff>,
-}
-
-impl<'a> How<'a> {
-    /// What changed, as this kind of record.
-    pub(super) const fn changes(kind: Kind, over: Option<&'a CutOff>) -> Self {
-        Self { kind, dry_run: false, anew: false, static_keys_are_new: false, on_trial: false, over }
-    }
-}
-
-/// A gateway of the rendering.
-struct Gateway {
-    rendered: Rendered,
-    member: PublicIdentity,
-}
-
-impl Gateway {
-    const fn draft(&self, kind: Kind) -> Draft<'_> {
-        Draft { gateway: &self.rendered.name, member: &self.member, kind, files: &self.rendered.files }
-    }
-
-    /// Name and key: people compare the latter with what its box prints.
-    fn title(&self) -> String {
-        format!("{} {}", self.rendered.name, self.member.key())
-    }
-}
-
-impl How<'_> {
-    /// What takes the place of a record without a trial is on none either, unless the operator says so: who has not fetched that record
-    /// would have the revoked gateway in its trial.
-    fn kind(self, place: &Place) -> Kind {
-        match self.kind {
-            Kind::Configuration if place.is_without_trial && !self.on_trial => Kind::ConfigurationToKeep,
-            kind => kind,
-        }
-    }
-
-    /// True if a box without marks would get static keys that another one had: it would begin at packet number 1 again. What the other
-    /// one had is sealed, so the operator has to say that keys in changed files are new.
-    const fn repeats_packet_numbers(self, gateway: &Gateway, place: &Place) -> bool {
-        gateway.rendered.has_static_keys
-            && match place.difference {
-                Difference::OtherIdentity { same_files, .. } => same_files || !self.static_keys_are_new,
-                _ => false,
-            }
-    }
-
-    /// True if a box gets static keys because the operator says that nobody had them.
-    const fn trusts_that_keys_are_new(self, gateway: &Gateway, place: &Place) -> bool {
-        self.static_keys_are_new
-            && gateway.rendered.has_static_keys
-            && matches!(place.difference, Difference::OtherIdentity { .. })
-    }
-}
-
 /// Gateways of a rendering, with their places in the directory.
 type Places = Vec<(Gateway, Place)>;
 
@@ -134,9 +73,8 @@ impl Signing {
     /// Publishes what is not in the directory yet. The versions that have the rendering's files.
     pub(super) fn publish(&self, rendering: &Path, how: How<'_>) -> Result<Versions, Failure> {
         let operator = self.operator()?;
-        let gateways = self.gateways(rendering, None)?;
+        let gateways = self.gateways(rendering)?;
         let mut directory = self.open()?;
-        let (now, valid) = (unix_seconds(), self.validity());
         let listing = self.listing(&mut *directory, operator)?;
         let places = self.places(&listing, operator, gateways, how.kind)?;
         // Each place is written over what was looked at here, and nothing else.
@@ -148,68 +86,126 @@ impl Signing {
             );
             return Err(told(&line, Failure::Failed));
         }
-        let recognizes =
-            !operator.is_of_token() || places.iter().any(|(_, place)| place.difference.has_files());
-        let is_new = |place: &Place| how.anew || !matches!(place.difference, Difference::Same { .. });
-        let changing = names(places.iter().filter(|(_, place)| is_new(place)));
-        let (mut all, mut versions) = (Ok(()), Versions::new());
-        for (gateway, place) in &places {
-            let title = gateway.title();
-            if how.repeats_packet_numbers(gateway, place) {
-                let line = format_args!(
-                    "{title}: its box is another one, and does not know which packet numbers the static keys had; make new keys for both ends of the link, and apply with --static-keys-are-new"
-                );
-                all = Err(told(&line, Failure::Failed));
-                continue;
-            }
-            if !recognizes && how.trusts_that_keys_are_new(gateway, place) {
-                let line = format_args!(
-                    "{title}: whether its static keys are new cannot be checked, as nothing in the directory is recognized: the signing key was moved into a token; apply first without --static-keys-are-new, then again, or give the box another name"
-                );
-                all = Err(told(&line, Failure::Failed));
-                continue;
-            }
-            let same = match place.difference {
-                Difference::Same { version } if !how.anew => Some(version),
-                _ => None,
-            };
-            versions.extend(same.map(|version| (gateway.rendered.name.clone(), version)));
-            if how.dry_run || same.is_some() {
-                print(&format_args!("{title}: {}\n", planned(&place.difference)))?;
-                continue;
-            }
-            self.audit.begins(&changing)?;
-            let kind = how.kind(place);
-            let trial = if kind == how.kind { "" } else { "; without a trial, as that was" };
-            match publish(&mut *directory, operator, gateway.draft(kind), place, valid, now) {
-                Ok(version) => {
-                    self.audit.published(&gateway.rendered.name, version);
-                    versions.insert(gateway.rendered.name.clone(), version);
-                    print(&format_args!("{title}: {}{trial}\n", done(place, version)))?;
-                }
-                Err(error) => all = Err(told(&format_args!("{title}: {error}"), Failure::Failed)),
-            }
-        }
-        if !how.dry_run {
-            keep_published(&self.identities, &versions)?;
-        }
+        let (versions, all) = self.put(&mut *directory, &places, how)?;
         self.tell_of_others(&listing, operator, rendering, &places)?;
         all.map(|()| versions)
     }
 
-    /// Names of gateways whose files are not in the directory as they are in the rendering. Records that end are there. `gone` is not
-    /// looked at.
-    pub(super) fn changed(
+    /// The same for some gateways alone: how many others there are makes no difference.
+    pub(super) fn publish_some(&self, rendered: Vec<Rendered>, kind: Kind) -> Result<Versions, Failure> {
+        let mut directory = self.open()?;
+        let places = self.places_of(&mut *directory, rendered, kind)?;
+        let (versions, all) = self.put(&mut *directory, &places, How::changes(kind, None))?;
+        all.map(|()| versions)
+    }
+
+    /// Publishes for all places that are not as they have to be. With the versions, whether all that had to be was published.
+    fn put(
         &self,
-        rendering: &Path,
-        gone: Option<&GatewayName>,
-    ) -> Result<Vec<String>, Failure> {
-        self.differing(rendering, Kind::Configuration, gone, Difference::has_files)
+        directory: &mut dyn Directory,
+        places: &Places,
+        how: How<'_>,
+    ) -> Result<(Versions, Result<(), Failure>), Failure> {
+        let is_recognized =
+            !self.operator()?.is_of_token() || places.iter().any(|(_, place)| place.difference.has_files());
+        let is_new = |place: &Place| how.anew || !matches!(place.difference, Difference::Same { .. });
+        let changing = names(places.iter().filter(|(_, place)| is_new(place)));
+        let drafts: Vec<_> =
+            places.iter().map(|(gateway, place)| (gateway.draft(how.kind(place)), place)).collect();
+        let (mut all, mut versions, mut done) = (Ok(()), Versions::new(), 0);
+        while done < places.len() {
+            let end = done + publish::at_once(&drafts[done..]);
+            let turns =
+                places[done..end].iter().map(|(gateway, place)| how.turn(gateway, place, is_recognized));
+            let turns: Vec<_> = turns.collect();
+            let goes = drafts[done..end].iter().zip(&turns).filter(|(_, turn)| matches!(turn, Turn::Goes));
+            let going: Vec<_> = goes.map(|(draft, _)| *draft).collect();
+            if !going.is_empty() {
+                self.audit.begins(&changing)?;
+            }
+            let mut outcomes = self.publish_all(directory, &going).into_iter();
+            for (turn, (gateway, place)) in turns.into_iter().zip(&places[done..end]) {
+                let (name, title) = (&gateway.rendered.name, gateway.title());
+                let version = match turn {
+                    Turn::Refused(why) => {
+                        all = Err(told(&format_args!("{title}: {why}"), Failure::Failed));
+                        continue;
+                    }
+                    Turn::Stays => {
+                        print(&format_args!("{title}: {}\n", planned(&place.difference)))?;
+                        place.difference.version().filter(|_| !is_new(place))
+                    }
+                    Turn::Goes => match outcomes.next() {
+                        Some(Ok(version)) => {
+                            self.audit.published(name, version);
+                            let trial = if how.kind(place) == how.kind {
+                                ""
+                            } else {
+                                "; without a trial, as that was"
+                            };
+                            print(&format_args!("{title}: {}{trial}\n", published(place, version)))?;
+                            Some(version)
+                        }
+                        Some(Err(why)) => {
+                            all = Err(told(&format_args!("{title}: {why}"), Failure::Failed));
+                            None
+                        }
+                        None => None,
+                    },
+                };
+                versions.extend(version.map(|version| (name.clone(), version)));
+            }
+            done = end;
+        }
+        if !how.dry_run {
+            keep_published(&self.identities, &versions)?;
+        }
+        Ok((versions, all))
+    }
+
+    /// Publishes drafts in one write, or one by one if somebody else wrote in the place of one. What became of each.
+    fn publish_all(
+        &self,
+        directory: &mut dyn Directory,
+        drafts: &[(Draft<'_>, &Place)],
+    ) -> Vec<Result<u64, String>> {
+        let (now, valid) = (unix_seconds(), self.validity());
+        let operator = match self.operator() {
+            Ok(operator) if !drafts.is_empty() => operator,
+            _ => return Vec::new(),
+        };
+        match publish::publish_all(directory, operator, drafts, valid, now) {
+            Ok(Some(versions)) => versions.into_iter().map(Ok).collect(),
+            Ok(None) => drafts
+                .iter()
+                .map(|(draft, place)| {
+                    publish::publish(directory, operator, *draft, place, valid, now)
+                        .map_err(|error| error.to_string())
+                })
+                .collect(),
+            Err(error) => drafts.iter().map(|_| Err(error.to_string())).collect(),
+        }
+    }
+
+    /// Names of gateways whose files are not in the directory as they are in the rendering. Records that end are there.
+    pub(super) fn changed(&self, rendering: &Path) -> Result<Vec<String>, Failure> {
+        self.differing(rendering, Kind::Configuration, Difference::has_files)
     }
 
     /// Names of gateways that cannot have what is in the rendering from the directory.
     pub(super) fn unpublished(&self, rendering: &Path, kind: Kind) -> Result<Vec<String>, Failure> {
-        self.differing(rendering, kind, None, |difference| matches!(difference, Difference::Same { .. }))
+        self.differing(rendering, kind, |difference| matches!(difference, Difference::Same { .. }))
+    }
+
+    /// Names of those among some gateways for which `is_there` does not hold of the directory.
+    pub(super) fn differing_some(
+        &self,
+        rendered: Vec<Rendered>,
+        kind: Kind,
+        is_there: impl Fn(&Difference) -> bool,
+    ) -> Result<Vec<String>, Failure> {
+        let places = self.places_of(&mut *self.open()?, rendered, kind)?;
+        Ok(names(places.iter().filter(|(_, place)| !is_there(&place.difference))))
     }
 
     /// Versions that gateways of the rendering have in the directory; or the names of those that have something else there. `before`: what
@@ -219,7 +215,7 @@ impl Signing {
         rendering: &Path,
         before: Option<&CutOff>,
     ) -> Result<Result<CutOff, Vec<String>>, Failure> {
-        let gateways = self.gateways(rendering, None)?;
+        let gateways = self.gateways(rendering)?;
         let listing = self.listing(&mut *self.open()?, self.operator()?)?;
         let places = self.places(&listing, self.operator()?, gateways, Kind::Configuration)?;
         let version = |(gateway, place): &(Gateway, Place)| {
@@ -236,11 +232,10 @@ impl Signing {
         &self,
         rendering: &Path,
         kind: Kind,
-        gone: Option<&GatewayName>,
         is_there: impl Fn(&Difference) -> bool,
     ) -> Result<Vec<String>, Failure> {
         let operator = self.operator()?;
-        let gateways = self.gateways(rendering, gone)?;
+        let gateways = self.gateways(rendering)?;
         let listing = self.listing(&mut *self.open()?, operator)?;
         let places = self.places(&listing, operator, gateways, kind)?;
         Ok(names(places.iter().filter(|(_, place)| !is_there(&place.difference))))
@@ -269,7 +264,7 @@ impl Signing {
         let member = member.map_err(|why| failed(&format_args!("{}: {why}", file.display())))?;
         let mut directory = self.open()?;
         let version =
-            fleet::publish::revoke(&mut *directory, operator, name, &member, self.validity(), unix_seconds());
+            publish::revoke(&mut *directory, operator, name, &member, self.validity(), unix_seconds());
         let version = version.map_err(|error| failed(&format_args!("{name}: {error}")))?;
         if let Some(version) = version {
             self.audit.published(name, version);
@@ -330,6 +325,27 @@ impl Signing {
         listing.map_err(|error| told(&error, Failure::Failed))
     }
 
+    /// Places of some gateways: each is looked at, or all of the fleet if that is fewer requests.
+    fn places_of(
+        &self,
+        directory: &mut dyn Directory,
+        rendered: Vec<Rendered>,
+        kind: Kind,
+    ) -> Result<Places, Failure> {
+        let operator = self.operator()?;
+        let gateways = self.identified(rendered)?;
+        if gateways.len() > FEW {
+            return self.places(&self.listing(directory, operator)?, operator, gateways, kind);
+        }
+        let mut listing = Listing { revision: 0, entries: Vec::new() };
+        for gateway in &gateways {
+            let entry = directory.get(&configuration_key(operator.fleet(), &gateway.rendered.name));
+            listing.entries.extend(entry.map_err(|error| told(&error, Failure::Failed))?);
+        }
+        listing.entries.sort_by(|one, other| one.key.cmp(&other.key));
+        self.places(&listing, operator, gateways, kind)
+    }
+
     /// Places of gateways in a listing, which has its entries in the order of their keys.
     fn places(
         &self,
@@ -363,16 +379,21 @@ impl Signing {
         self.audit.operator(&self.signing_key)
     }
 
-    /// The rendering, but for one that is gone, with the identities that belong to it.
-    fn gateways(&self, rendering: &Path, gone: Option<&GatewayName>) -> Result<Vec<Gateway>, Failure> {
+    /// The rendering, with the identities that belong to it.
+    fn gateways(&self, rendering: &Path) -> Result<Vec<Gateway>, Failure> {
         let rendered = rendering::read(rendering).map_err(|errors| {
             errors.iter().for_each(|error| tell(error));
             Failure::Usage
         })?;
+        self.identified(rendered)
+    }
+
+    /// Gateways with the identities that belong to them.
+    fn identified(&self, rendered: Vec<Rendered>) -> Result<Vec<Gateway>, Failure> {
         let revoked = revoked(&self.identities)?;
         let mut gateways = Vec::new();
         let mut all = Ok(());
-        for rendered in rendered.into_iter().filter(|one| Some(&one.name) != gone) {
+        for rendered in rendered {
             let path = self.identity_file(&rendered.name);
             let member = identity(&path).and_then(|member| match revoked.get(&member.key().0) {
                 Some(file) => Err(format!(
@@ -471,24 +492,4 @@ pub(super) fn identity(path: &Path) -> Result<PublicIdentity, String> {
         format!("cannot be read: {error}; put there what this prints on the gateway: frameward fleet identity FILE")
     })?;
     text.parse().map_err(|error: fleet::NotAnIdentity| error.to_string())
-}
-
-fn planned(difference: &Difference) -> String {
-    match difference {
-        Difference::New => "new".to_owned(),
-        Difference::Changed { version } => format!("changed since version {version}"),
-        Difference::OtherIdentity { version, .. } => {
-            format!("has another identity than in version {version}")
-        }
-        Difference::Ending { version } => {
-            format!("unchanged; version {version} ends soon, has ended, or begins later")
-        }
-        Difference::Revoked { version } => format!("revoked in version {version}"),
-        Difference::Foreign => "what is in the directory was not signed by this operator".to_owned(),
-        Difference::Same { version } => format!("unchanged, version {version}"),
-    }
-}
-
-fn done(place: &Place, version: u64) -> String {
-    format!("published version {version}: {}", planned(&place.difference))
 }
