@@ -5,10 +5,11 @@
 #   scripts/model_mutants.sh          all of them
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
 #
-# A mutant of crates/mka is shown to the model of the KaY, one of a relation's handshake or of a site's session to the model of that, another
-# one of crates/fieldbus or crates/tunnel to the simulation of cells or of sites, one of crates/secy or crates/pnstore to that of links, one
-# of a window of sites or of reassembly to the search beside it, one of flow numbers to their property, one of crates/fleet to the simulation
-# of fleets, one of crates/control to that of control. The sources are changed in a copy, target/model-mutants.
+# A mutant of crates/mka is shown to the model of the KaY (one of its change of CAKs to the simulation of links), one of a relation's
+# handshake or of a site's session to the model of that, another one of crates/fieldbus or crates/tunnel to the simulation of cells or of
+# sites, one of crates/secy or crates/pnstore to that of links, one of a window of sites or of reassembly to the search beside it, one of
+# flow numbers to their property, one of crates/fleet to the simulation of fleets, one of crates/control to that of control. The sources
+# are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,6 +35,8 @@ mutants=(
     'in time|mka/src/key_server.rs|.find(\|peer\| !distribution.members.contains(&peer.mi) && (is_awaited \|\| !is_led(peer)));|.find(\|_\| false);'
     # A peer is lost after its life time, whatever it shows.
     'in time|mka/src/peer.rs|self.shown = now;|'
+    # A program that goes on in the place of another one knows no SAK.
+    'changes no KaY|mka/src/passed_on.rs|cp: cp.clone(),|cp: Cp::default(),'
     # Handshake of a relation. An offer is used again.
     'entered twice|fieldbus/src/handshake.rs|self.offer = Offer { nonce: nonce(&mut self.drbg), key_id: KeyId(last.0.wrapping_add(KEY_ID_GAP)) };|'
     # A request confirms.
@@ -120,6 +123,10 @@ mutants=(
     'delivered twice|secy/src/replay_window.rs|} else if self.blocks[self.block(pn)] & bit(pn) != 0 {|} else if self.blocks[self.block(pn)] & bit(pn) > bit(pn) {'
     # A retired SA stays.
     'can do|secy/src/table.rs|let sa = self.transmit[an.index()].take()?;|let sa = self.transmit[an.index()].take_if(\|_\| false)?;'
+    # A SecY that goes on in the place of another one has no marks in its replay windows.
+    'delivered twice|secy/src/replay_window.rs|self.blocks.copy_from_slice(blocks);|let _ = blocks;'
+    # Another CAK waits for the next start.
+    'can do|mka/src/kay.rs|self.participants.configure(&mut self.station, caks);|drop(caks);'
     # Leases and floors of static keys. A block is used that is not on disk.
     'nonce comes twice|pnstore/src/store.rs|next.ends.insert(name.0, end.number());|next.ends.insert(name.0, first.number());'
     # The last PN is given back, too.
@@ -198,7 +205,7 @@ for mutant in "${mutants[@]}"; do
     control/*) search=(frameward-control --lib key_agreement::simulation) ;;
     fleet/*) search=(frameward-fleet --test agents) ;;
     tunnel/* | wire/src/tunnel/*) search=(frameward-models --test simulation) of=sites ;;
-    secy/* | pnstore/*) search=(frameward-models --test simulation) of=links ;;
+    secy/* | pnstore/* | mka/src/kay.rs) search=(frameward-models --test simulation) of=links ;;
     *) search=(frameward-models --test kay) ;;
     esac
     test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p "${search[@]}")

@@ -1,6 +1,9 @@
 //! Chance from a seed, for worlds under virtual time.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use nix::time::{ClockId, clock_gettime};
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]
@@ -60,4 +63,33 @@ pub fn seeds(otherwise: u64) -> Range<u64> {
         },
         (None, None) => 0..otherwise,
     }
+}
+
+/// Time that worlds take on one thread.
+#[derive(Debug)]
+pub struct Speed {
+    began: Instant,
+    cpu: Duration,
+}
+
+impl Speed {
+    /// Worlds begin on this thread.
+    pub fn begin() -> Self {
+        Self { began: Instant::now(), cpu: of_a_cpu() }
+    }
+
+    /// Virtual time beside that of a CPU, which others on the machine do not lengthen, and beside that of a clock on the wall.
+    pub fn of(&self, time: Duration) -> String {
+        let [time, cpu, took] =
+            [time, of_a_cpu() - self.cpu, self.began.elapsed()].map(|of| of.as_secs_f64());
+        format!(
+            "{time:.0} s of virtual time in {cpu:.1} s of a CPU, {:.0} times as fast; {took:.1} s by the clock",
+            time / cpu
+        )
+    }
+}
+
+/// Time that a CPU had for this thread.
+fn of_a_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has such a clock").into()
 }

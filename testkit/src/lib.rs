@@ -12,6 +12,6 @@ pub mod memory;
 pub mod mka;
 mod proxy;
 
-pub use chance::{Chance, seeds};
+pub use chance::{Chance, Speed, seeds};
 pub use directory::TestDirectory;
 pub use proxy::SilentProxy;

@@ -16,13 +16,13 @@ mod agents {
 }
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fleet::directory::configuration_key;
 use fleet::publish::{self, Difference, compare};
 use fleet::{Draft, FileName, Files, Kind, Operator, PublicIdentity};
 use suite::identity::Identity;
-use testkit::Chance;
+use testkit::{Chance, Speed};
 use zeroize::Zeroizing;
 
 use agents::directory::Simulated;
@@ -201,19 +201,18 @@ impl World {
 
 #[test]
 fn whatever_a_directory_tells_gateways_apply_what_was_published_and_links_stand() {
-    let began = Instant::now();
+    let speed = Speed::begin();
     let seeds = testkit::seeds(40);
     let (mut sums, count) = ([0; 2], seeds.end - seeds.start);
     for seed in seeds {
         let told = World::new(seed).run();
         sums.iter_mut().zip(told).for_each(|(sum, told)| *sum += told);
     }
-    let (took, time) = (began.elapsed().as_secs_f64(), (count * (FAULTS + 2 * ARRIVES)) as f64);
     println!(
-        "fleets, {count} seeds: {} versions installed, {} taken back; {time:.0} s of virtual time in {took:.1} s, {:.0} times as fast",
+        "fleets, {count} seeds: {} versions installed, {} taken back; {}",
         sums[0],
         sums[1],
-        time / took
+        speed.of(Duration::from_secs(count * (FAULTS + 2 * ARRIVES)))
     );
     assert!(sums[0] > 0 && (count < 20 || sums[1] > 0), "nothing happened");
 }

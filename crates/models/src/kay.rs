@@ -8,6 +8,7 @@
 //! | [`Step::Lose`], [`Step::Copy`], [`Step::Behind`], [`Step::Hold`] | yes | that MKPDU is lost, comes twice, is overtaken by all behind it, comes later |
 //! | [`Step::Cut`] | yes | nothing passes between two stations, one way or both, for [`CUT`] |
 //! | [`Step::Restart`], [`Step::Leap`], [`Step::Rekey`] | yes | a station begins anew, sleeps for [`LEAP`], or wants another SAK |
+//! | [`Step::Upgrade`] | yes | another KaY goes on in the place of a station's, with what that one passes on |
 //! | [`Step::Replay`] | yes | an MKPDU with a SAK from the past arrives again |
 //! | [`Step::Lie`] | yes | a member that has the CAK says what is not true |
 //!
@@ -64,6 +65,7 @@ pub enum Kind {
     Restart,
     Leap,
     Rekey,
+    Upgrade,
     Replay,
     Lie,
 }
@@ -83,6 +85,7 @@ pub enum Step {
     Restart(usize),
     Leap(usize),
     Rekey(usize),
+    Upgrade(usize),
     Replay { record: usize, to: usize },
     Lie(Lie),
 }
@@ -141,6 +144,8 @@ pub struct State {
     /// The last MKPDU of each station.
     last: Vec<Option<Arc<[u8]>>>,
     starts: u8,
+    /// A KaY goes on in the place of another one. Its print is the same, and what follows is to be seen all the same.
+    upgraded: bool,
     lies: u32,
     faults: u8,
     wrong: Option<Arc<Wrong>>,
@@ -224,9 +229,15 @@ impl World {
         self.clock(state.now, i, state.stations[i].lead)
     }
 
-    fn begin(&self, shared: &mut Shared, state: &State, i: usize, lead: u64) -> Place {
+    /// Seed of a program that a station starts now.
+    fn seed(&self, state: &State, i: usize) -> [u8; 32] {
         let mut seed = [0; 32];
         (seed[0], seed[1]) = (i as u8, state.starts);
+        seed
+    }
+
+    fn begin(&self, shared: &mut Shared, state: &State, i: usize, lead: u64) -> Place {
+        let seed = self.seed(state, i);
         let source = MacAddr([2, 0, 0, 0, 0, i as u8 + 1]);
         let settings = station::settings(source, self.setup.suite, false);
         let begin = Begin { settings, caks: self.setup.caks[i].clone(), seed };
@@ -245,6 +256,7 @@ impl World {
             begun: Arc::default(),
             last: vec![None; count],
             starts: 0,
+            upgraded: false,
             lies: 0,
             faults: self.setup.faults,
             wrong: None,
@@ -275,7 +287,7 @@ impl World {
         for (from, to, until) in state.cuts.iter().filter(|(.., until)| *until > state.now) {
             (from, to, until - state.now).hash(&mut hasher);
         }
-        state.wrong.is_some().hash(&mut hasher);
+        (state.wrong.is_some(), state.upgraded).hash(&mut hasher);
         lists.push(print::begun_tokens(&state.begun).into());
         // With no fault to come nobody looks at these.
         if state.faults > 0 {
@@ -322,7 +334,7 @@ impl World {
             .try_fold(self.first(), |state, step| self.step(&mut self.shared(), &state, *step).ok_or(*step))
     }
 
-    /// Inputs of each station since its last start, as a log of a KaY has them.
+    /// Inputs of each station since its last start, as a log of a KaY has them: of one without upgrades.
     pub fn told(&self, state: &State) -> Vec<Past<Begin, Told>> {
         let shared = self.shared();
         state.stations.iter().map(|station| shared.pasts.past(station.place)).collect()

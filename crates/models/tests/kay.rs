@@ -7,7 +7,7 @@ use stateright::{Checker as _, Model as _};
 use suite::CipherSuite;
 
 const NETWORK: [Kind; 5] = [Kind::Lose, Kind::Copy, Kind::Behind, Kind::Hold, Kind::Cut];
-const BOXES: [Kind; 4] = [Kind::Restart, Kind::Leap, Kind::Rekey, Kind::Replay];
+const BOXES: [Kind; 5] = [Kind::Restart, Kind::Leap, Kind::Rekey, Kind::Upgrade, Kind::Replay];
 
 fn all() -> Vec<Kind> {
     NETWORK.into_iter().chain(BOXES).collect()

@@ -1,17 +1,18 @@
 //! Worlds from seeds: [`testkit::seeds`].
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use models::simulation::{self, Told, Wrong};
+use testkit::Speed;
 
 /// Runs the world of a seed.
 type Run = fn(u64) -> Result<Told, Wrong>;
 
 /// Runs the worlds of all seeds.
 fn all(kind: &str, run: Run) {
-    let began = Instant::now();
+    let speed = Speed::begin();
     let seeds = testkit::seeds(200);
-    let (mut time, mut healed, mut counts, mut wrong) = (Duration::ZERO, Duration::ZERO, [0; 3], 0);
+    let (mut time, mut healed, mut counts, mut wrong) = (Duration::ZERO, Duration::ZERO, [0; 4], 0);
     for seed in seeds.clone() {
         match run(seed) {
             Ok(told) => {
@@ -25,18 +26,16 @@ fn all(kind: &str, run: Run) {
             }
         }
     }
-    let [protected, delivered, faults] = counts;
-    let took = began.elapsed();
+    let [protected, delivered, faults, upgrades] = counts;
     println!(
-        "{kind}, {} seeds: {protected} frames protected, {delivered} delivered, {faults} faults; the slowest healed {:.1} s after the last one; {:.0} s of virtual time in {:.1} s, {:.0} times as fast",
+        "{kind}, {} seeds: {protected} frames protected, {delivered} delivered, {faults} faults, {upgrades} upgrades; the slowest healed {:.1} s after the last fault; {}",
         seeds.count(),
         healed.as_secs_f64(),
-        time.as_secs_f64(),
-        took.as_secs_f64(),
-        time.as_secs_f64() / took.as_secs_f64(),
+        speed.of(time),
     );
     assert_eq!(wrong, 0, "see above");
     assert!(delivered > 0 && faults > 0);
+    assert_eq!(upgrades > 0, kind == "links");
 }
 
 #[test]

@@ -310,8 +310,9 @@ fn a_trace_of_the_models_is_a_log() {
         poll(&mut kay, start);
         let mut end = start;
         for (now, told) in &told {
-            log.told(*now, told.input());
-            told.tell(&mut kay, *now);
+            let input = told.input().expect("no upgrade");
+            log.told(*now, input);
+            kay.handle_input(*now, input);
             poll(&mut kay, *now);
             end = *now;
         }

@@ -23,7 +23,10 @@ pub enum Wrong {
     Dropped(String),
     /// A KaY told its SecY what cannot be done.
     Impossible(String),
+    /// An upgrade has changed a KaY.
+    Differs(String),
 }
+
 impl World {
     /// A live member that does not accept a SAK with which a station begins to protect.
     pub(super) fn unready(&self, pasts: &Pasts<Station>, state: &State, i: usize, ki: Ki) -> Option<String> {
@@ -118,6 +121,9 @@ impl Model for World {
             }),
             Property::always("a SecY can do what it is told", |model: &Self, state: &State| {
                 model.holds(state, |wrong| matches!(wrong, Wrong::Impossible(_)))
+            }),
+            Property::always("an upgrade changes no KaY", |model: &Self, state: &State| {
+                model.holds(state, |wrong| matches!(wrong, Wrong::Differs(_)))
             }),
             Property::always("a fair network leads to one SAK in time", |model: &Self, state: &State| {
                 let time = model.fair_run(state);

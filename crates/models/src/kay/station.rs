@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mka::{Announced, CakEntry, Input, Kay, OnPeerLoss, Report, Settings, SuiteRule, SuiteTiming};
+use mka::{Announced, CakEntry, Input, Kay, OnPeerLoss, PassedKay, Report, Settings, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{Capability, Confidentiality};
@@ -23,6 +23,8 @@ pub enum Told {
     Timeout,
     /// Another SAK is wanted.
     Rekey,
+    /// Another program goes on in its place, with this seed of random values.
+    Upgrade([u8; 32]),
 }
 
 /// Beginning of a station.
@@ -40,7 +42,7 @@ pub struct Begin {
 pub(super) struct Station {
     kay: Kay,
     secy: SecY,
-    sci: Sci,
+    begin: Begin,
 }
 
 /// What a station did for an input, and what it is then.
@@ -51,6 +53,10 @@ pub(super) struct Present {
     pub(super) done: Done,
     /// A request that the SecY could not carry out, or a state that cannot be.
     pub(super) wrong: Option<String>,
+    /// Whether another program may go on in its place now.
+    pub(super) passes_on: bool,
+    /// Why a program that went on in its place is not as the one before.
+    pub(super) differs: Option<String>,
     pub(super) mi: Mi,
     pub(super) key_server: Option<Sci>,
     pub(super) is_key_server: bool,
@@ -101,23 +107,23 @@ pub fn cak(octet: u8) -> CakEntry {
 impl Begin {
     /// A KaY that begins so.
     pub fn kay(&self, now: Instant) -> Kay {
-        Kay::new(now, self.settings.clone(), self.caks.iter().map(|octet| cak(*octet)).collect(), &self.seed)
+        Kay::new(now, self.settings.clone(), self.caks(), &self.seed)
+    }
+
+    fn caks(&self) -> Vec<CakEntry> {
+        self.caks.iter().map(|octet| cak(*octet)).collect()
     }
 }
 
 impl Told {
-    /// Tells a KaY.
-    pub fn tell(&self, kay: &mut Kay, now: Instant) {
-        kay.handle_input(now, self.input());
-    }
-
-    /// As an input.
-    pub fn input(&self) -> Input<'_> {
+    /// As an input of a KaY; an upgrade is none.
+    pub fn input(&self) -> Option<Input<'_>> {
         match self {
-            Self::Frame(frame) => Input::Frame(frame),
-            Self::Report(report) => Input::Report(*report),
-            Self::Timeout => Input::Timeout,
-            Self::Rekey => Input::Rekey,
+            Self::Frame(frame) => Some(Input::Frame(frame)),
+            Self::Report(report) => Some(Input::Report(*report)),
+            Self::Timeout => Some(Input::Timeout),
+            Self::Rekey => Some(Input::Rekey),
+            Self::Upgrade(_) => None,
         }
     }
 }
@@ -136,7 +142,7 @@ impl Object for Station {
     type Did = Present;
 
     fn begin(begin: &Begin, at: Instant) -> (Self, Present) {
-        let mut station = Self { kay: begin.kay(at), secy: SecY::default(), sci: begin.settings.sci };
+        let mut station = Self { kay: begin.kay(at), secy: SecY::default(), begin: begin.clone() };
         let present = station.follow(at);
         (station, present)
     }
@@ -145,8 +151,14 @@ impl Object for Station {
         if let Told::Report(_) = told {
             self.secy.report();
         }
-        told.tell(&mut self.kay, at);
+        let mut differs = None;
+        if let Told::Upgrade(seed) = told {
+            differs = self.upgrade(at, seed).err();
+        } else if let Some(input) = told.input() {
+            self.kay.handle_input(at, input);
+        }
         let mut present = self.follow(at);
+        present.differs = differs;
         if *told == Told::Timeout && present.timeout.is_some_and(|timeout| timeout <= at) {
             present.wrong.get_or_insert("a time that has come comes again".to_owned());
         }
@@ -155,12 +167,26 @@ impl Object for Station {
 }
 
 impl Station {
+    /// Puts a KaY in the place of this one, which goes on with what this one passes on.
+    fn upgrade(&mut self, at: Instant, seed: &[u8; 32]) -> Result<(), String> {
+        let passed = self.kay.pass_on().ok_or("something is under way")?;
+        let text = serde_json::to_vec(&passed).map_err(|error| error.to_string())?;
+        let passed: PassedKay = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let next = Kay::go_on(at, passed, self.begin.settings.clone(), self.begin.caks(), seed);
+        let next = next.map_err(|error| error.to_string())?;
+        let says = |kay: &Kay| (format!("{kay:?}"), kay.status(at), kay.poll_timeout());
+        let before = says(&std::mem::replace(&mut self.kay, next));
+        if says(&self.kay) == before { Ok(()) } else { Err("it is not as it was".to_owned()) }
+    }
+
     /// Lets the SecY do what the KaY has asked for.
     fn follow(&mut self, at: Instant) -> Present {
         let (mut sent, mut done, mut wrong) = (Vec::new(), Done::default(), None);
         loop {
             if let Some(event) = self.kay.poll_event() {
-                if let Err(error) = self.secy.apply(at, self.sci, &self.live(at), event, &mut done) {
+                if let Err(error) =
+                    self.secy.apply(at, self.begin.settings.sci, &self.live(at), event, &mut done)
+                {
                     wrong.get_or_insert(error);
                 }
             } else if let Some(frame) = self.kay.poll_transmit(at) {
@@ -178,6 +204,8 @@ impl Station {
             timeout,
             done,
             wrong,
+            passes_on: self.secy.reports.is_empty() && self.kay.pass_on().is_some(),
+            differs: None,
             mi: status.mi,
             key_server: status.key_server,
             is_key_server: status.is_key_server,

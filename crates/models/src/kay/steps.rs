@@ -18,6 +18,9 @@ impl World {
         if let Some(wrong) = &present.wrong {
             state.wrong.get_or_insert_with(|| Arc::new(Wrong::Impossible(format!("station {i}: {wrong}"))));
         }
+        if let Some(why) = &present.differs {
+            state.wrong.get_or_insert_with(|| Arc::new(Wrong::Differs(format!("station {i}: {why}"))));
+        }
         if present.transmitted > 1 {
             state.wrong.get_or_insert_with(|| Arc::new(Wrong::TwoSaks(format!("station {i}"))));
         }
@@ -156,6 +159,13 @@ impl World {
                 self.tell(shared, state, i, Told::Timeout);
             }
             Step::Rekey(i) => self.tell(shared, state, i, Told::Rekey),
+            Step::Upgrade(i) => {
+                shared.pasts.at(state.stations[i].place).passes_on.then_some(())?;
+                state.starts += 1;
+                state.upgraded = true;
+                let seed = self.seed(state, i);
+                self.tell(shared, state, i, Told::Upgrade(seed));
+            }
             Step::Replay { record, to } => {
                 let (_, octets) = state.records.get(record)?.clone();
                 self.tell(shared, state, to, Told::Frame(octets));
@@ -212,6 +222,7 @@ impl World {
                 Kind::Restart => steps.extend((0..count).map(Step::Restart)),
                 Kind::Leap => steps.extend((0..count).map(Step::Leap)),
                 Kind::Rekey => steps.extend((0..count).map(Step::Rekey)),
+                Kind::Upgrade => steps.extend((0..count).map(Step::Upgrade)),
                 Kind::Replay => steps.extend(
                     (0..state.records.len())
                         .flat_map(|record| (0..count).map(move |to| Step::Replay { record, to })),

@@ -3,11 +3,12 @@
 mod disk;
 mod host;
 mod static_keys;
+mod upgrade;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mka::{Admission, Association, Event, Input, Kay, Report};
+use mka::{Admission, Association, CakEntry, Event, Input, Kay, Report, Settings};
 use pnstore::LeaseError;
 use secy::{
     ConfidentialityOffset, Delivered, Frame, Incoming, NextAction, Outgoing, Protection, ReceiveSa,
@@ -27,6 +28,9 @@ use static_keys::StaticKeys;
 const MTU: usize = 1532;
 /// Octets around a frame, for headers and ICV.
 const ROOM: usize = 64;
+/// Bound of the numbers of links, and CAKs that each of them has for its changes.
+const LINKS: u8 = 8;
+const CAKS: u8 = 30;
 
 /// A link's settings.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,22 @@ pub(super) struct Link {
     pub(super) disk_delay: Duration,
     pub(super) delay_protect: bool,
     pub(super) replay_window: u32,
+    /// Steps of changes of the CAK: an even number of them leaves one CAK, an odd one the new CAK with the old one as fallback.
+    pub(super) cak_steps: u8,
+}
+
+impl Link {
+    /// Settings of a KaY.
+    fn settings(&self, number: u8) -> Settings {
+        settings(MacAddr([2, 0, 0, 0, self.number, number]), self.suite, self.delay_protect)
+    }
+
+    /// CAKs, the preferred one first.
+    fn caks(&self) -> Vec<CakEntry> {
+        let (old, is_under_way) = (self.cak_steps / 2, self.cak_steps % 2 == 1);
+        let of = |count: u8| cak(self.number + LINKS * (count % CAKS));
+        if is_under_way { vec![of(old + 1), of(old)] } else { vec![of(old)] }
+    }
 }
 
 /// Where a gateway's keys come from.
@@ -60,6 +80,8 @@ struct Sas {
     xpn: Option<(Salt, Ssci)>,
     /// Digest of the key.
     key: u64,
+    /// Peers that have a receive SA.
+    receive: Vec<Admission>,
 }
 
 /// One start of a gateway.
@@ -81,8 +103,7 @@ pub(super) struct Gateway {
 
 impl Gateway {
     fn new(now: Instant, link: Link, number: u8, seed: &[u8; 32], disk: &Disk) -> Self {
-        let source = MacAddr([2, 0, 0, 0, link.number, number]);
-        let sci = Sci::new(source, 1);
+        let sci = static_keys::sci(link.number, number);
         let secy = crate::simulation::strict_secy(MTU);
         let mut gateway = Self {
             link,
@@ -98,8 +119,8 @@ impl Gateway {
             kept: false,
         };
         if !link.is_static {
-            let settings = settings(source, link.suite, link.delay_protect);
-            gateway.keys = Keys::Agreed(Box::new(Kay::new(now, settings, vec![cak(link.number)], seed)));
+            let kay = Kay::new(now, link.settings(number), link.caks(), seed);
+            gateway.keys = Keys::Agreed(Box::new(kay));
         }
         gateway
     }
@@ -124,6 +145,14 @@ impl Gateway {
             Keys::Agreed(kay) => drop(kay.handle_input(now, Input::Rekey)),
             Keys::Static(_) => self.stop(now),
             Keys::Refused(_) => {}
+        }
+    }
+
+    /// Another configuration, of a link with key agreement.
+    pub(super) fn reload(&mut self, now: Instant, link: Link) {
+        self.link = link;
+        if let Keys::Agreed(kay) = &mut self.keys {
+            kay.change(now, link.settings(self.number), link.caks());
         }
     }
 
@@ -189,15 +218,11 @@ impl Gateway {
         let key = digest(format!("{:?}", sak.octets()));
         let ki = Ki { server: Mi([0; 12]), kn: 0 };
         let xpn = salt.map(|salt| (salt, Ssci(self.number.into())));
-        self.saks.push(Sas { ki, an: STATIC_AN, suite: self.link.suite, sak, xpn, key });
+        self.saks.push(Sas { ki, an: STATIC_AN, suite: self.link.suite, sak, xpn, key, receive: vec![] });
         for (sci, ssci, name) in &keys.peers {
             self.admit(0, Admission { sci: *sci, ssci: Some(*ssci) }, keys.floor(*name))?;
         }
-        let binding = xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
-        let (first, last) = (keys.block.first, keys.block.last);
-        let sa = TransmitSa::new(STATIC_AN, self.saks[0].prepare()?, binding, PROTECTION, first, last);
-        let sa = Box::new(sa.map_err(|error| format!("{error:?}"))?);
-        self.secy.install_transmit(sa).map_err(|(error, _)| format!("transmit SA: {error:?}"))?;
+        self.install_transmit(0, keys.block.first, keys.block.last)?;
         self.secy.enable_transmit(STATIC_AN).map_err(|error| format!("{error:?}"))?;
         self.keys = Keys::Static(Box::new(keys));
         Ok(())
@@ -270,6 +295,9 @@ impl Gateway {
             Event::Expel(sci) => {
                 self.secy.retire_receive_sc(sci).ok_or("no SC to expel")?;
                 self.scs.retain(|known| *known != sci);
+                for sas in &mut self.saks {
+                    sas.receive.retain(|admission| admission.sci != sci);
+                }
             }
             Event::RaiseLowest { ki, sci, lowest_pn } => {
                 let an = self.saks.iter().find(|sas| sas.ki == ki).map(|sas| sas.an);
@@ -286,21 +314,27 @@ impl Gateway {
     fn install(&mut self, association: Association) -> Result<(), String> {
         let Association { ki, an, suite, sak, xpn, receive, .. } = association;
         let key = digest(format!("{:?}", sak.octets()));
-        self.saks.push(Sas { ki, an, suite, sak, xpn, key });
+        self.saks.push(Sas { ki, an, suite, sak, xpn, key, receive: vec![] });
         let at = self.saks.len() - 1;
         for admission in receive {
             self.admit(at, admission, Pn::FIRST)?;
         }
-        let binding = xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
-        let prepared = self.saks[at].prepare()?;
-        let sa = TransmitSa::new(an, prepared, binding, PROTECTION, Pn::FIRST, Pn::LAST_64);
-        let sa = Box::new(sa.map_err(|error| format!("{error:?}"))?);
-        self.secy.install_transmit(sa).map_err(|(error, _)| format!("transmit SA: {error:?}"))?;
+        self.install_transmit(at, Pn::FIRST, Pn::LAST_64)?;
         self.reports.push_back(Report::Installed(ki));
         Ok(())
     }
 
-    fn admit(&mut self, at: usize, Admission { sci, ssci }: Admission, lowest: Pn) -> Result<(), String> {
+    /// Installs the transmit SA of a SAK, with these PNs.
+    fn install_transmit(&mut self, at: usize, next: Pn, through: Pn) -> Result<(), String> {
+        let sas = &self.saks[at];
+        let binding = sas.xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
+        let sa = TransmitSa::new(sas.an, sas.prepare()?, binding, PROTECTION, next, through);
+        let sa = Box::new(sa.map_err(|error| format!("{error:?}"))?);
+        self.secy.install_transmit(sa).map_err(|(error, _)| format!("transmit SA: {error:?}"))
+    }
+
+    fn admit(&mut self, at: usize, admission: Admission, lowest: Pn) -> Result<(), String> {
+        let Admission { sci, ssci } = admission;
         if !self.scs.contains(&sci) {
             self.secy.install_receive_sc(sci).map_err(|error| format!("SC {sci}: {error:?}"))?;
             self.scs.push(sci);
@@ -310,7 +344,9 @@ impl Gateway {
         let sa = ReceiveSa::new(sas.an, sas.prepare()?, binding, PROTECTION, lowest, self.link.replay_window);
         let sa = Box::new(sa.map_err(|error| format!("{error:?}"))?);
         self.secy.install_receive(sci, sa).map_err(|(error, _)| format!("receive SA: {error:?}"))?;
-        self.secy.enable_receive(sci, self.saks[at].an).map_err(|error| format!("{error:?}"))
+        self.secy.enable_receive(sci, self.saks[at].an).map_err(|error| format!("{error:?}"))?;
+        self.saks[at].receive.push(admission);
+        Ok(())
     }
 
     /// Protects a frame. Returns it with the key and the nonce that it took, if it took any; nothing if it may not pass.

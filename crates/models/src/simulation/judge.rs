@@ -47,8 +47,8 @@ impl fmt::Display for Wrong {
 pub struct Told {
     /// Virtual time of the run.
     pub time: Duration,
-    /// Frames that were protected, delivered, and faults that were drawn.
-    pub counts: [u64; 3],
+    /// Frames that were protected, delivered; faults that were drawn; upgrades.
+    pub counts: [u64; 4],
     /// Time from the last fault until no frame was lost any more.
     pub healed: Duration,
     /// Digest of all that was on the network: equal for the same seed.

@@ -34,6 +34,8 @@ struct Place {
 struct World {
     common: Common,
     places: Vec<Place>,
+    /// All gateways have the last one's configuration.
+    settled: bool,
 }
 
 /// A frame of a machine: of this link, this gateway, and this number.
@@ -70,13 +72,14 @@ impl World {
                 disk_delay: Duration::from_millis(chance.pick(&[1, 50, 800])),
                 delay_protect: chance.happens(300),
                 replay_window: chance.pick(&[0, 1, 32, 1000]),
+                cak_steps: 0,
             };
             for number in 1..=link.members {
                 places.push(Place::new(&mut chance, link, number)?);
             }
         }
         let common = Common::new(chance, if is_large { 5 * CYCLE } else { CYCLE });
-        Ok(Self { common, places })
+        Ok(Self { common, places, settled: false })
     }
 
     fn name(&self, at: usize) -> String {
@@ -115,6 +118,59 @@ impl World {
             self.restart(at);
         }
         Ok(())
+    }
+
+    /// Another program goes on in the place of a gateway's.
+    fn upgrade(&mut self, at: usize) -> Result<(), Wrong> {
+        let Common { chance, now, .. } = &mut self.common;
+        let upgraded = self.places[at].host.gateway.upgrade(instant(*now), &chance.octets());
+        let upgraded =
+            upgraded.map_err(|why| Wrong::Impossible(format!("{}: upgrade: {why}", self.name(at))))?;
+        self.common.counts[3] += u64::from(upgraded);
+        self.turn(at)
+    }
+
+    /// A link's CAK changes at one gateway after the other, as the book says: each gets the new one with the old one as fallback; then
+    /// each loses the old one. With it, others of its settings may change.
+    fn reload(&mut self, at: usize) -> Result<(), Wrong> {
+        let of = self.places[at].host.gateway.link;
+        let steps = self.places.iter().map(|place| place.host.gateway.link);
+        let fewest = steps.filter(|link| link.number == of.number).map(|link| link.cak_steps).min();
+        if of.is_static || fewest != Some(of.cak_steps) {
+            return Ok(());
+        }
+        let delay_protect = of.delay_protect != self.common.chance.happens(300);
+        self.reload_with(at, Link { cak_steps: of.cak_steps + 1, delay_protect, ..of })
+    }
+
+    fn reload_with(&mut self, at: usize, link: Link) -> Result<(), Wrong> {
+        let now = instant(self.common.now);
+        self.places[at].host.gateway.reload(now, link);
+        self.turn(at)
+    }
+
+    /// Gateways whose CAK was not changed yet follow the others of their link.
+    fn settle(&mut self) -> Result<(), Wrong> {
+        for at in 0..self.places.len() {
+            let link = self.places[at].host.gateway.link;
+            let all = self.places.iter().map(|place| place.host.gateway.link);
+            let most = all.filter(|of| of.number == link.number).map(|of| of.cak_steps).max();
+            if let Some(cak_steps) = most.filter(|most| *most > link.cak_steps) {
+                self.reload_with(at, Link { cak_steps, ..link })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Between two groups of gateways nothing passes.
+    fn part(&mut self, until: u64) {
+        let (count, bits) = (self.places.len(), self.common.chance.draw());
+        let side = |at: usize| bits >> (at % 64) & 1;
+        for (one, other) in (0..count).flat_map(|one| (0..one).map(move |other| (one, other))) {
+            if side(one) != side(other) {
+                self.common.network.cut_both_ways(one, other, until);
+            }
+        }
     }
 
     /// Begins anew. Frames since its floors may be delivered again.
@@ -164,7 +220,7 @@ impl time::World for World {
         let (count, until) = (self.places.len() as u64, self.common.soon());
         let Common { chance, network, now, .. } = &mut self.common;
         let (at, other) = (chance.below(count) as usize, chance.below(count) as usize);
-        match chance.below(7) {
+        match chance.below(9) {
             0 => network.cut(at, other, until),
             1 => network.cut_both_ways(at, other, until),
             2 => self.places[at].host.gateway.kill_within(1 + chance.below(12)),
@@ -178,6 +234,8 @@ impl time::World for World {
                 self.places[at].host.gateway.rekey(instant(*now));
                 self.turn(at)?;
             }
+            6 => self.reload(at)?,
+            7 => self.part(until),
             _ => self.common.replay(count as usize),
         }
         Ok(())
@@ -185,6 +243,14 @@ impl time::World for World {
 
     fn machines(&mut self) -> Result<(), Wrong> {
         let (now, is_calm) = (self.common.now, self.common.is_calm());
+        if is_calm && !std::mem::replace(&mut self.settled, true) {
+            self.settle()?;
+        }
+        // An upgrade loses nothing, so it may come at any time.
+        if self.common.chance.happens(20) {
+            let at = self.common.chance.below(self.places.len() as u64) as usize;
+            self.upgrade(at)?;
+        }
         for at in 0..self.places.len() {
             let place = &mut self.places[at];
             if place.asleep > now {

@@ -21,8 +21,8 @@ pub(super) struct Common {
     pub(super) cycle: u64,
     pub(super) network: Network,
     pub(super) nonces: HashSet<Used>,
-    /// Frames that were protected, delivered, and faults.
-    pub(super) counts: [u64; 3],
+    /// Frames that were protected, delivered; faults; upgrades.
+    pub(super) counts: [u64; 4],
 }
 
 /// A world.
@@ -58,7 +58,7 @@ pub(super) fn micros(at: Instant) -> u64 {
 impl Common {
     pub(super) fn new(mut chance: Chance, cycle: u64) -> Self {
         let network = Network::new(&mut chance);
-        Self { chance, now: 0, cycle, network, nonces: HashSet::new(), counts: [0; 3] }
+        Self { chance, now: 0, cycle, network, nonces: HashSet::new(), counts: [0; 4] }
     }
 
     /// No fault comes any more.

@@ -52,38 +52,73 @@ fn name(link: &Link, number: u8) -> LeaseName {
     }
 }
 
+fn peers(link: &Link, number: u8) -> Vec<(Sci, Ssci, LeaseName)> {
+    let peers = (1..=link.members).filter(|peer| *peer != number);
+    peers.map(|peer| (sci(link.number, peer), Ssci(peer.into()), name(link, peer))).collect()
+}
+
+/// Real time, in seconds since 1970.
+fn seconds(now: Instant) -> u64 {
+    BEGIN + now.since(super::instant(0)).as_secs()
+}
+
 /// Runs a gateway long ago, and returns what its disk had then. The disk has seen a start since.
 ///
 /// # Errors
 /// If a disk without faults is refused.
 pub(super) fn long_ago(disk: &Disk, link: &Link, number: u8) -> Result<Files, LeaseError> {
-    StaticKeys::open(disk, link, number, LONG_AGO, MAX_AGE)?;
+    let begin = |now, max_age| {
+        let mut store = StaticKeys::open(disk, number, now, max_age, false)?;
+        StaticKeys::begin(&mut store, link, number, now)
+    };
+    begin(LONG_AGO, MAX_AGE)?;
     let image = disk.image();
-    StaticKeys::open(disk, link, number, BEGIN - 60, Duration::MAX)?;
+    begin(BEGIN - 60, Duration::MAX)?;
     Ok(image)
 }
 
 impl StaticKeys {
     /// Starts, `now` after the world began.
     pub(super) fn start(disk: &Disk, link: &Link, number: u8, now: Instant) -> Result<Self, LeaseError> {
-        let seconds = now.since(super::instant(0)).as_secs();
-        let mut keys = Self::open(disk, link, number, BEGIN + seconds, MAX_AGE)?;
-        keys.floors_due = now + FLOORS;
-        Ok(keys)
+        let seconds = seconds(now);
+        let mut store = Self::open(disk, number, seconds, MAX_AGE, false)?;
+        let block = Self::begin(&mut store, link, number, seconds)?;
+        Ok(Self::with(store, block, link, number, now))
     }
 
-    fn open(disk: &Disk, link: &Link, number: u8, now: u64, max_age: Duration) -> Result<Self, LeaseError> {
-        let opening = Opening { machine: [number; 32], now, max_age: Some(max_age), goes_on: false };
-        let mut store = Store::open(disk.clone(), Path::new("state"), opening)?;
-        let peers = (1..=link.members).filter(|peer| *peer != number);
-        let peers: Vec<_> =
-            peers.map(|peer| (sci(link.number, peer), Ssci(peer.into()), name(link, peer))).collect();
-        store.receive(&peers.iter().map(|(_, _, name)| *name).collect::<Vec<_>>(), now)?;
-        let own = name(link, number);
-        match store.reserve(own, link.suite.last_pn(), BLOCK)? {
-            Reservation::Block(block) => {
-                Ok(Self { store, own, peers, block, block_due: None, floors_due: Instant::START })
-            }
+    /// Goes on in the program after. Its SA has the PNs that the one before has left.
+    pub(super) fn go_on(
+        &self,
+        disk: &Disk,
+        link: &Link,
+        number: u8,
+        now: Instant,
+    ) -> Result<Self, LeaseError> {
+        let store = Self::open(disk, number, seconds(now), MAX_AGE, true)?;
+        Ok(Self::with(store, self.block, link, number, now))
+    }
+
+    fn with(store: Store<Disk>, block: PnBlock, link: &Link, number: u8, now: Instant) -> Self {
+        let (own, peers) = (name(link, number), peers(link, number));
+        Self { store, own, peers, block, block_due: None, floors_due: now + FLOORS }
+    }
+
+    fn open(
+        disk: &Disk,
+        number: u8,
+        now: u64,
+        max_age: Duration,
+        goes_on: bool,
+    ) -> Result<Store<Disk>, LeaseError> {
+        let opening = Opening { machine: [number; 32], now, max_age: Some(max_age), goes_on };
+        Store::open(disk.clone(), Path::new("state"), opening)
+    }
+
+    /// Writes down under which names frames may come, and reserves the first block.
+    fn begin(store: &mut Store<Disk>, link: &Link, number: u8, now: u64) -> Result<PnBlock, LeaseError> {
+        store.receive(&peers(link, number).iter().map(|(_, _, name)| *name).collect::<Vec<_>>(), now)?;
+        match store.reserve(name(link, number), link.suite.last_pn(), BLOCK)? {
+            Reservation::Block(block) => Ok(block),
             Reservation::Exhausted => unreachable!("a world sends few frames"),
         }
     }
@@ -99,6 +134,11 @@ impl StaticKeys {
     /// Asks for the next block, if none is under way. A slow disk takes its time.
     pub(super) fn ask(&mut self, now: Instant, link: &Link) {
         self.block_due.get_or_insert(now + link.disk_delay);
+    }
+
+    /// Whether a block is under way.
+    pub(super) const fn is_reserving(&self) -> bool {
+        self.block_due.is_some()
     }
 
     /// The last PN of a block that is there now. A disk that failed is asked again.
@@ -125,8 +165,7 @@ impl StaticKeys {
 
     /// True if these floors are on disk.
     pub(super) fn keep_floors(&mut self, floors: &[(LeaseName, Pn)], now: Instant) -> bool {
-        let seconds = now.since(super::instant(0)).as_secs();
-        self.store.keep_floors(floors, BEGIN + seconds).is_ok()
+        self.store.keep_floors(floors, seconds(now)).is_ok()
     }
 
     /// Gives back what an SA has not used. If it fails, that is lost.

@@ -28,6 +28,7 @@ pub(super) fn all(chance: &mut Chance, sites: usize) -> Result<Vec<Host>, Wrong>
         disk_delay: Duration::from_millis(chance.pick(&[1, 50, 800])),
         delay_protect: chance.happens(300),
         replay_window: chance.pick(&[256, 1024]),
+        cak_steps: 0,
     };
     (1..=link.members).map(|number| Host::new(chance, link, number)).collect()
 }
