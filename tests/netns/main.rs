@@ -70,6 +70,7 @@ mod start;
 mod steps;
 mod suites;
 mod upgrade;
+mod upgrade_kernel;
 mod uplink;
 mod vanish;
 mod wan;
