@@ -56,7 +56,7 @@ impl SaTable {
     pub(crate) fn pass_on(&self, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSas> {
         let is_there = self.changes.list.is_empty()
             && self.changes.reports.is_empty()
-            && self.saks.iter().all(|of| !of.express && !(of.in_kernel && secy.is_some()))
+            && self.saks.iter().all(|of| !of.express && (secy.is_none() || !of.in_kernel))
             && secy.is_none_or(|secy| self.is_of(secy));
         if !is_there {
             return None;
