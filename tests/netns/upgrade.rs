@@ -40,12 +40,12 @@ pub(crate) fn upgrades() -> u64 {
 }
 
 /// `frameward upgrade NAME`.
-fn asks_for_upgrade(scratch: &Scratch, name: &str) -> [String; 5] {
+pub(crate) fn asks_for_upgrade(scratch: &Scratch, name: &str) -> [String; 5] {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     ["env".into(), variable, program().display().to_string(), "upgrade".into(), name.into()]
 }
 
-fn upgrade(scratch: &Scratch, name: &str) -> Output {
+pub(crate) fn upgrade(scratch: &Scratch, name: &str) -> Output {
     let command = asks_for_upgrade(scratch, name);
     lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap().wait(DEADLINE).unwrap()
 }
@@ -66,7 +66,7 @@ pub(crate) fn refused(scratch: &Scratch, name: &str) -> String {
 }
 
 /// The nonces of protected frames on a wire: PN and SCI, for there is one key for each SCI. None comes twice.
-fn nonces(wire: &Capture) -> usize {
+pub(crate) fn nonces(wire: &Capture) -> usize {
     let mut seen = HashSet::new();
     let frames = wire.since(0).into_iter().filter(|frame| frame.ethertype() == Some(EtherType::MACSEC.0));
     for frame in frames.filter(|frame| frame.direction == Direction::In) {
@@ -114,9 +114,9 @@ fn without_loss(choice: &Choice) {
 }
 
 /// A gateway whose program is a file of the test's own, so that another one can be installed.
-fn with_own_program(topology: &Topology) -> (Scratch, PathBuf, Station, Station) {
+pub(crate) fn with_own_program(topology: &Topology, choice: &Choice) -> (Scratch, PathBuf, Station, Station) {
     let scratch = Scratch::new().unwrap();
-    configure(&scratch, &STATIC_KEYS).unwrap();
+    configure(&scratch, choice).unwrap();
     let own = scratch.path().join("frameward");
     install(program(), &own);
     let a = Station::start(&own, &topology.gateway_a.namespace, &scratch, "a").unwrap();
@@ -125,14 +125,14 @@ fn with_own_program(topology: &Topology) -> (Scratch, PathBuf, Station, Station)
 }
 
 /// Puts a program in the place of another one, as a package does.
-fn install(from: &Path, to: &Path) {
+pub(crate) fn install(from: &Path, to: &Path) {
     let new = to.with_extension("new");
     // By a process of its own: a child of another test's would inherit the file open for writing, and it would be busy.
     lab::program::run(&["cp", from.to_str().unwrap(), new.to_str().unwrap()], DEADLINE).unwrap();
     fs::rename(&new, to).unwrap();
 }
 
-fn install_script(scratch: &Scratch, script: &str, to: &Path) {
+pub(crate) fn install_script(scratch: &Scratch, script: &str, to: &Path) {
     let text = scratch.write("script", &format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
     install(&text, to);
@@ -141,7 +141,7 @@ fn install_script(scratch: &Scratch, script: &str, to: &Path) {
 #[test]
 fn what_cannot_go_on_is_left_as_it_was() {
     let topology = Topology::build(&Shape::default()).unwrap();
-    let (scratch, own, a, b) = with_own_program(&topology);
+    let (scratch, own, a, b) = with_own_program(&topology, &STATIC_KEYS);
     let config = scratch.path().join("a.toml");
     let good = fs::read_to_string(&config).unwrap();
     while_they_talk(&topology, || {
@@ -198,7 +198,7 @@ fn a_program_that_nobody_can_name_runs_and_is_not_upgraded() {
 #[test]
 fn a_program_that_judges_holds_up_nobody() {
     let topology = Topology::build(&Shape::default()).unwrap();
-    let (scratch, own, a, b) = with_own_program(&topology);
+    let (scratch, own, a, b) = with_own_program(&topology, &STATIC_KEYS);
     install_script(&scratch, "sleep 40 & echo 'frameward: no' >&2; exit 2", &own);
     let began = Instant::now();
     assert!(refused(&scratch, "a").contains("refuses: no"));
@@ -507,7 +507,7 @@ fn a_member_that_cannot_go_on_stays_or_begins_as_another_one() {
 #[test]
 fn a_gateway_that_dies_in_an_upgrade_repeats_no_packet_number() {
     let topology = Topology::build(&Shape::default()).unwrap();
-    let (scratch, own, mut a, b) = with_own_program(&topology);
+    let (scratch, own, mut a, b) = with_own_program(&topology, &STATIC_KEYS);
     let (wire, stop) = (Capture::start(&topology.middle, LEFT).unwrap(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| talk(&topology.machine_a, &topology.machine_b, &stop));
@@ -563,7 +563,7 @@ fn no_signal_is_lost_in_an_upgrade() {
     b.stop().unwrap();
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < end, "not so: {what}");
@@ -572,7 +572,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Sends a frame every half millisecond until `stop`.
-fn talk(from: &Machine, to: &Machine, stop: &AtomicBool) {
+pub(crate) fn talk(from: &Machine, to: &Machine, stop: &AtomicBool) {
     let sender = PacketSocket::open(&from.namespace, from.ifname).unwrap();
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {

@@ -15,6 +15,7 @@
 
 mod figures;
 mod moves;
+mod passed_on;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::kernel_ports::{Interfaces, PlaceWanted, PortPrograms};
 use crate::static_keys::StaticSaks;
 use figures::Before;
 pub(crate) use moves::Standing;
+pub use passed_on::PassedKernelLink;
 
 /// Why the SAs of a link with a cell stay in the worker.
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its ports are for the programs of its cell";

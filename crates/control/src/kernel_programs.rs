@@ -1,7 +1,10 @@
 //! Programs of the kernel that were loaded at the start: nothing else needs CAP_PERFMON, so it can be given up afterwards.
 
+use std::os::fd::RawFd;
+
 use fieldbus::Relations;
 use secy::Settings;
+use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::fieldbus::Protection;
 use xdp::XdpError;
@@ -28,7 +31,60 @@ pub struct KernelPrograms {
     no_link_of_rights: bool,
 }
 
+/// Programs of links that nobody has, for the next program of this process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedKernelPrograms {
+    links: Vec<xdp::link::PassedLink>,
+    /// Reason why there are no more of those.
+    no_link: Option<String>,
+    no_link_of_rights: bool,
+}
+
+impl PassedKernelPrograms {
+    /// The descriptors that it names.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.links.iter().flat_map(xdp::link::PassedLink::descriptors)
+    }
+}
+
 impl KernelPrograms {
+    /// The object file of the links' programs: with another one nobody goes on with them.
+    pub fn link_object() -> &'static [u8] {
+        xdp::Link::object()
+    }
+
+    /// Whether there are some for links.
+    pub(crate) const fn has_some_for_links(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// Those of links, for the next program of this process.
+    pub(crate) fn pass_on(&self) -> Result<PassedKernelPrograms, XdpError> {
+        Ok(PassedKernelPrograms {
+            links: self.links.iter().map(xdp::Link::pass_on).collect::<Result<_, _>>()?,
+            no_link: self.no_link.clone(),
+            no_link_of_rights: self.no_link_of_rights,
+        })
+    }
+
+    /// Goes on with those of the program before this one.
+    ///
+    /// # Errors
+    /// If they are others, or were not passed on.
+    pub fn go_on(passed: &PassedKernelPrograms) -> Result<Self, XdpError> {
+        let go_on = |passed| {
+            let mut link = xdp::Link::go_on(passed)?;
+            let _ = link.keep_filling(|| ());
+            Ok::<_, XdpError>(link)
+        };
+        Ok(Self {
+            links: passed.links.iter().map(go_on).collect::<Result<_, _>>()?,
+            no_link: passed.no_link.clone(),
+            no_link_of_rights: passed.no_link_of_rights,
+            ..Self::default()
+        })
+    }
+
     /// Loads programs for those of these cells that they suit: how each protects, and how many relations it has. Nothing else needs
     /// CAP_PERFMON, so it can be given up afterwards. The first refusal ends it.
     pub fn load(cells: impl IntoIterator<Item = (Protection, usize)>) -> Self {

@@ -239,7 +239,10 @@ impl Start {
     ) -> Result<(), Ended> {
         // Before another thread begins that has it, since the kernel keeps capabilities by thread; and before anything is received. The
         // configuration is read with it, for it says how many programs are needed.
-        let programs = loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default();
+        let programs = match &passed {
+            Some(passed) => passed.kernel_programs().map_err(|error| told(&error, Failure::Failed))?,
+            None => loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default(),
+        };
         let site_programs =
             loaded.as_ref().map(|(config, _)| run::SitePrograms::load(config)).unwrap_or_default();
         privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;

@@ -176,7 +176,7 @@ impl AfPacket {
                 port.counters.rx_checksums_completed += u64::from(received.write(&mut frame));
                 port.counters.rx_frames += 1;
                 port.counters.rx_octets += frame.len() as u64;
-                take(received.time, &frame);
+                take(received.time(), &frame);
             }
         };
         let looked_at = (0..BURST_FRAMES).take_while(|_| self.visit(&mut listened)).count();

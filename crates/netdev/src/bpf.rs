@@ -48,19 +48,19 @@ const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 
 /// The `bpf()` system call's attributes: the widest of the commands used here, as 32-bit words.
 #[repr(C, align(8))]
-struct Attributes([u32; 32]);
+pub(crate) struct Attributes([u32; 32]);
 
 impl Attributes {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self([0; 32])
     }
 
-    fn word(mut self, index: usize, value: u32) -> Self {
+    pub(crate) fn word(mut self, index: usize, value: u32) -> Self {
         self.0[index] = value;
         self
     }
 
-    fn pointer<T>(self, index: usize, target: *const T) -> Self {
+    pub(crate) fn pointer<T>(self, index: usize, target: *const T) -> Self {
         let address = target as usize as u64;
         // Little and big endian alike: the kernel reads an aligned 64-bit value.
         let halves: [u32; 2] = [
@@ -70,9 +70,23 @@ impl Attributes {
         self.word(index, halves[0]).word(index + 1, halves[1])
     }
 
+    /// A word of the attributes.
+    pub(crate) const fn at(&self, index: usize) -> u32 {
+        self.0[index]
+    }
+
     /// # Safety
     /// Every pointer among the attributes points to memory that is valid for what `command` does with it.
     unsafe fn call(mut self, command: libc::c_int) -> io::Result<libc::c_long> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.call_in_place(command) }
+    }
+
+    /// The same; the kernel's answers are in the attributes afterwards.
+    ///
+    /// # Safety
+    /// As for [`Self::call`].
+    pub(crate) unsafe fn call_in_place(&mut self, command: libc::c_int) -> io::Result<libc::c_long> {
         // SAFETY: the attributes are as long as said; the caller answers for the pointers in them.
         let result = unsafe {
             libc::syscall(

@@ -21,6 +21,7 @@ pub mod queue_port;
 #[path = "af_xdp/ring.rs"]
 mod ring;
 pub mod route;
+pub mod run;
 pub mod scheduling;
 pub mod shared;
 pub mod udp;

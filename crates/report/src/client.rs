@@ -42,7 +42,7 @@ pub fn ask(directory: &Path, name: &str) -> Result<String, AskError> {
     let answer = exchange::ask(directory, name, &Request::Status {}).and_then(|reply| match reply {
         Reply::Report(report) => Ok(report.get().to_owned()),
         Reply::Error(why) => Err(io::Error::other(why)),
-        Reply::Done(_) | Reply::Refused(_) => Err(io::ErrorKind::InvalidData.into()),
+        Reply::Done(_) | Reply::Refused(_) | Reply::Busy(_) => Err(io::ErrorKind::InvalidData.into()),
     });
     let path = socket_path(directory, name);
     answer.map_err(|source| AskError::Silent { name: name.to_owned(), path, source })

@@ -9,6 +9,7 @@
 //!                                          ◀── {"report":{...}}\n     how it is
 //!                                              {"done":[...]}\n       done, and what is to be said of it, a line each
 //!                                              {"refused":[...]}\n    not done, and why
+//!                                              {"busy":"..."}\n       not done now, and why: ask again
 //!                                              {"error":"..."}\n      no such request, or not for this user
 //! ```
 //!
@@ -92,6 +93,8 @@ pub enum Reply<R> {
     Done(Vec<String>),
     /// It is not done; why, a line each.
     Refused(Vec<String>),
+    /// It is not done for something that ends by itself; why. A release before this answer says so in [`Self::Refused`].
+    Busy(String),
     /// There is no such request, or not for this user.
     Error(String),
 }

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Time a discard stays in the verdict.
 pub const RECENT: Duration = Duration::from_secs(10);
 /// Time a peer's failing frames count after the last of them.
@@ -121,6 +123,14 @@ impl Sc {
             unanswered: unanswered.map(|(_, count)| count),
         }
     }
+}
+
+/// Moments of the last valid frames.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LastValid {
+    any: Option<Duration>,
+    /// By the SC's SCI.
+    scs: BTreeMap<String, Duration>,
 }
 
 /// Recent activity of a link, or of a peer of a site.
@@ -264,6 +274,18 @@ impl RecentCounters {
         }
     }
 
+    /// Moments of the last valid frames, for a program that goes on counting.
+    pub fn last_valid(&self) -> LastValid {
+        let scs = self.scs.iter().filter_map(|(sci, sc)| Some((sci.clone(), sc.valid?)));
+        LastValid { any: self.valid, scs: scs.collect() }
+    }
+
+    /// Begins where a program before has counted. Its time goes on.
+    pub fn going_on(last: LastValid) -> Self {
+        let sc = |(sci, valid)| (sci, Sc { valid: Some(valid), ..Sc::default() });
+        Self { valid: last.any, scs: last.scs.into_iter().map(sc).collect(), ..Self::default() }
+    }
+
     fn is_express(&self, sci: &str) -> bool {
         self.before.scs.get(sci).is_some_and(|counted| counted.express)
     }
@@ -321,6 +343,24 @@ mod tests {
             lately.look(now, counted.clone());
         }
         lately.traffic(now)
+    }
+
+    #[test]
+    fn the_last_valid_frame_is_known_to_the_next_program() {
+        let (mut lately, mut counted) = (RecentCounters::default(), Counted::default());
+        counted.scs.insert("peer".into(), CountedSc::default());
+        lately.look(Duration::ZERO, counted.clone());
+        counted.scs.get_mut("peer").unwrap().valid = 5;
+        lately.look(Duration::from_secs(7), counted.clone());
+        let document = serde_json::to_string(&lately.last_valid()).unwrap();
+        let mut next = RecentCounters::going_on(serde_json::from_str(&document).unwrap());
+        for look in 0..3 {
+            let traffic = next.traffic(Duration::from_secs(9));
+            assert_eq!(traffic.valid, Some(Duration::from_secs(2)), "look {look}");
+            assert_eq!(traffic.scs[0].valid, Some(Duration::from_secs(2)), "look {look}");
+            next.look(Duration::from_secs(9), counted.clone());
+        }
+        assert_eq!(RecentCounters::going_on(LastValid::default()).traffic(Duration::ZERO).valid, None);
     }
 
     fn repeated(times: usize, second: (u64, u64, u64)) -> Vec<(u64, u64, u64)> {

@@ -104,6 +104,8 @@ impl Answer {
 
     async fn handshake(self: Arc<Self>, incoming: Incoming) {
         let from = incoming.remote_address();
+        // It has heard a Retry.
+        let hears = incoming.remote_address_validated();
         // One verifier each, to know which key was shown by whom.
         let (peers, most_payload) =
             self.shared.with_roster(|roster| (roster.by_key(), roster.most_payload()));
@@ -119,9 +121,12 @@ impl Answer {
             && is_ended_by_caller(error)
         {
             self.shared.shared_counters.count(|counters| counters.in_handshakes_ended += 1);
-            self.tell_unheard(from.ip());
+            if !hears {
+                self.tell_unheard(from.ip());
+            }
             return;
         }
+        let fell_silent = matches!(&connection, Err(_) | Ok(Err(ConnectionError::TimedOut)));
         if let Ok(Ok(connection)) = connection {
             match key_of(&connection).and_then(|key| peers.get(&key)) {
                 // Allowed for another peer.
@@ -143,7 +148,7 @@ impl Answer {
             return;
         }
         self.shared.shared_counters.count(|counters| counters.in_handshakes_failed += 1);
-        if verifier.shown().is_none() {
+        if fell_silent && !hears && verifier.shown().is_none() {
             self.tell_unheard(from.ip());
         }
         if let Some(key) = verifier.shown().filter(|key| !verifier.accepts(*key)) {
@@ -156,7 +161,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// Tells of a caller that gave up before it showed a key; not through a relay, whose address is none.
+    /// Tells of a caller that gave up or fell silent before it showed a key, and has heard nothing; not through a relay, whose address is none.
     fn tell_unheard(&self, from: IpAddr) {
         if self.shared.with_roster(|roster| roster.hub_at(from)).is_none() {
             let _ = self.news.try_send(DriverEvent::Unheard { address: from });

@@ -98,6 +98,9 @@ pub enum XdpError {
     /// Keystream ahead has no memory.
     #[error("the kernel does not share memory for keystream ahead: {0}")]
     Shared(std::io::Error),
+    /// The program before this one has not passed them on.
+    #[error("programs and maps cannot be taken over: {0}")]
+    Passed(std::io::Error),
     /// An interface cannot be sent to.
     #[error("an interface of the kernel path: {0}")]
     Port(#[from] aya::maps::xdp::XdpMapError),
@@ -129,6 +132,11 @@ impl XdpError {
     /// Whether it is this process that must not, and not the kernel that cannot.
     pub const fn is_of_rights(&self) -> bool {
         matches!(self, Self::NotPermitted | Self::Perfmon | Self::NotLoaded { of_rights: true, .. })
+    }
+
+    /// Error of a run of a program, or of its descriptor.
+    pub(crate) fn run(program: &'static str, error: &std::io::Error) -> Self {
+        Self::Program { program, reason: error.to_string() }
     }
 
     /// A program's error in one line: of the verifier's log the last line but the statistics, which says what it does not like.

@@ -17,6 +17,7 @@
 mod ahead;
 mod layout;
 mod look;
+mod passed_on;
 mod sas;
 #[cfg(feature = "slots")]
 mod slots;
@@ -37,6 +38,7 @@ use crate::error::XdpError;
 use crate::programs::{Programs, Unclaimed};
 use crate::run::Ran;
 use ahead::Ahead;
+pub use passed_on::PassedLink;
 pub use sas::Switch;
 
 /// Object file that a pinned clang makes of `bpf/link.bpf.c`.

@@ -1,20 +1,36 @@
 //! Loaded programs and their maps, as cells and links have them.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use aya::maps::{DevMap, Map, PerCpuArray, PerCpuValues, XskMap};
+use aya::maps::{DevMap, Map, MapData, PerCpuArray, PerCpuValues, XskMap};
 use aya::programs::xdp::XdpLinkId;
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use fieldbus::Direction;
+use netdev::passed_on;
 use netdev::shared::SharedWords;
+use serde::{Deserialize, Serialize};
 
 use crate::error::XdpError;
 
 const PROTECTED_PORT: u32 = 0;
 const PLAIN_PORT: u32 = 1;
+
+/// Descriptors of an object's programs and maps, by their names there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PassedPrograms {
+    programs: BTreeMap<String, RawFd>,
+    maps: BTreeMap<String, RawFd>,
+}
+
+impl PassedPrograms {
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.programs.values().chain(self.maps.values()).copied()
+    }
+}
+
 /// Treatment of frames for user space while no socket takes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unclaimed {
@@ -36,9 +52,21 @@ impl Unclaimed {
 
 /// The programs of an object with two ports, `outward` and `inward` among them. Dropping it detaches them and frees the maps.
 pub(crate) struct Programs {
-    /// Without its maps: so a thread can run programs while others change maps.
-    loaded: Arc<Ebpf>,
+    /// Without maps: so a thread can run programs while others change maps.
+    loaded: Arc<Loaded>,
     maps: BTreeMap<String, Map>,
+    /// Loader of them; none: the program before this one in its process has loaded them.
+    ebpf: Option<Ebpf>,
+}
+
+/// Programs by their names.
+pub(crate) struct Loaded(BTreeMap<String, OwnedFd>);
+
+impl Loaded {
+    /// One of them.
+    pub(crate) fn program(&self, program: &'static str) -> Result<BorrowedFd<'_>, XdpError> {
+        self.0.get(program).map(AsFd::as_fd).ok_or_else(|| missing(program))
+    }
 }
 
 impl Programs {
@@ -53,25 +81,44 @@ impl Programs {
             loader.map_max_entries(map, entries);
         }
         let mut ebpf = loader.load(object)?;
+        let mut loaded = BTreeMap::new();
         for &program in programs {
-            xdp(&mut ebpf, program)?.load().map_err(|error| XdpError::program(program, &error))?;
+            let failed = |error| XdpError::program(program, &error);
+            let xdp = xdp(&mut ebpf, program)?;
+            xdp.load().map_err(failed)?;
+            let descriptor = xdp.fd().map_err(failed)?.as_fd().try_clone_to_owned();
+            loaded.insert(program.to_owned(), descriptor.map_err(|error| XdpError::run(program, &error))?);
         }
         let names: Vec<_> = ebpf.maps().map(|(name, _)| name.to_owned()).collect();
         let maps = names.into_iter().filter_map(|name| Some((name.clone(), ebpf.take_map(&name)?))).collect();
-        Ok(Self { loaded: Arc::new(ebpf), maps })
+        Ok(Self { loaded: Arc::new(Loaded(loaded)), maps, ebpf: Some(ebpf) })
     }
 
-    /// One of the programs.
-    pub(crate) fn program(&self, program: &'static str) -> Result<&Xdp, XdpError> {
-        self::program(&self.loaded, program)
+    /// Numbers of the descriptors of programs and maps, for the next program of this process.
+    pub(crate) fn pass_on(&self) -> Result<PassedPrograms, XdpError> {
+        let programs = self.loaded.0.iter().map(|(name, of)| (name.clone(), of.as_raw_fd())).collect();
+        let maps =
+            self.maps.iter().map(|(name, map)| Ok((name.clone(), data(map)?.fd().as_fd().as_raw_fd())));
+        Ok(PassedPrograms { programs, maps: maps.collect::<Result<_, XdpError>>()? })
     }
 
-    pub(crate) fn loaded(&self) -> &Ebpf {
+    /// Programs and maps of the program before this one.
+    pub(crate) fn go_on(passed: &PassedPrograms, programs: &[&'static str]) -> Result<Self, XdpError> {
+        let take = |number: RawFd| passed_on::take(number).map_err(XdpError::Passed);
+        let loaded = passed.programs.iter().map(|(name, number)| Ok((name.clone(), take(*number)?)));
+        let loaded = Loaded(loaded.collect::<Result<_, XdpError>>()?);
+        programs.iter().try_for_each(|program| loaded.program(program).map(drop))?;
+        let map = |number: RawFd| Ok::<_, XdpError>(Map::from_map_data(MapData::from_fd(take(number)?)?)?);
+        let maps = passed.maps.iter().map(|(name, number)| Ok((name.clone(), map(*number)?)));
+        Ok(Self { loaded: Arc::new(loaded), maps: maps.collect::<Result<_, XdpError>>()?, ebpf: None })
+    }
+
+    pub(crate) fn loaded(&self) -> &Loaded {
         &self.loaded
     }
 
     /// The programs alone, for a thread that runs them.
-    pub(crate) fn shared(&self) -> Arc<Ebpf> {
+    pub(crate) fn shared(&self) -> Arc<Loaded> {
         Arc::clone(&self.loaded)
     }
 
@@ -113,16 +160,14 @@ impl Programs {
     /// The programs of the plain and the protected interface.
     pub(crate) fn descriptors(&self) -> Result<[OwnedFd; 2], XdpError> {
         let descriptor = |program: &'static str| {
-            let loaded = self.program(program)?;
-            let descriptor = loaded.fd().map_err(|error| XdpError::program(program, &error))?;
-            let failed = |error: std::io::Error| XdpError::Program { program, reason: error.to_string() };
-            descriptor.as_fd().try_clone_to_owned().map_err(failed)
+            let descriptor = self.loaded.program(program)?.try_clone_to_owned();
+            descriptor.map_err(|error| XdpError::run(program, &error))
         };
         Ok([descriptor("outward")?, descriptor("inward")?])
     }
 
-    /// Puts the programs to work on two interfaces of this network namespace, in their drivers, until this is dropped. No thread may run
-    /// them yet.
+    /// Puts the programs to work on two interfaces of this network namespace, in their drivers, until this is dropped. This
+    /// program has loaded them.
     pub(crate) fn attach(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
         self.set_ports(plain, protected)?;
         self.attach_one("outward", plain)?;
@@ -135,14 +180,14 @@ impl Programs {
         program: &'static str,
         interface: u32,
     ) -> Result<XdpLinkId, XdpError> {
-        let loaded = Arc::get_mut(&mut self.loaded).ok_or(XdpError::Malformed)?;
+        let loaded = self.ebpf.as_mut().ok_or(XdpError::Malformed)?;
         let attached = xdp(loaded, program)?.attach_to_if_index(interface, XdpMode::Driver);
         attached.map_err(|error| XdpError::program(program, &error))
     }
 
     /// Ends what [`Self::attach_one`] began. An interface that is gone has ended it already.
     pub(crate) fn detach_one(&mut self, program: &'static str, link: XdpLinkId) {
-        if let Some(loaded) = Arc::get_mut(&mut self.loaded)
+        if let Some(loaded) = &mut self.ebpf
             && let Ok(program) = xdp(loaded, program)
         {
             let _ = program.detach(link);
@@ -180,6 +225,24 @@ impl Programs {
     }
 }
 
+/// A map of a kind that an object has.
+fn data(map: &Map) -> Result<&MapData, XdpError> {
+    match map {
+        Map::Array(data)
+        | Map::PerCpuArray(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::DevMap(data)
+        | Map::XskMap(data)
+        | Map::RingBuf(data) => Ok(data),
+        _ => Err(XdpError::Malformed),
+    }
+}
+
+fn missing(program: &'static str) -> XdpError {
+    XdpError::Program { program, reason: "it is not there".into() }
+}
+
 /// The first words of a map that is made to be shared.
 pub(crate) fn shared(map: &Map, words: usize) -> Result<SharedWords, XdpError> {
     let Map::Array(data) = map else { return Err(XdpError::Malformed) };
@@ -187,13 +250,11 @@ pub(crate) fn shared(map: &Map, words: usize) -> Result<SharedWords, XdpError> {
 }
 
 pub(crate) fn program<'e>(ebpf: &'e Ebpf, program: &'static str) -> Result<&'e Xdp, XdpError> {
-    let missing = || XdpError::Program { program, reason: "it is not there".into() };
-    ebpf.program(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
+    ebpf.program(program).and_then(|found| found.try_into().ok()).ok_or_else(|| missing(program))
 }
 
 pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {
-    let missing = || XdpError::Program { program, reason: "it is not there".into() };
-    ebpf.program_mut(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
+    ebpf.program_mut(program).and_then(|found| found.try_into().ok()).ok_or_else(|| missing(program))
 }
 
 pub(crate) fn map<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut aya::maps::Map, XdpError> {

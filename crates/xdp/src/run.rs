@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use aya::programs::Xdp;
-use aya::{Ebpf, TestRun, TestRunOptions};
+use netdev::run;
 
 use crate::error::XdpError;
-use crate::programs::{Programs, program};
+use crate::programs::{Loaded, Programs};
 
 /// The most that a program leaves of a frame.
 const FRAME: usize = 4096;
@@ -60,7 +59,7 @@ impl Programs {
         program: &'static str,
         question: &[u8],
     ) -> Result<[u8; N], XdpError> {
-        let (done, answer) = answer(self.program(program)?, program, question)?;
+        let (done, answer) = answer(self.loaded(), program, question)?;
         (done == DONE).then_some(answer).ok_or(XdpError::Malformed)
     }
 
@@ -72,14 +71,8 @@ impl Programs {
         repeat: u32,
     ) -> Result<Ran, XdpError> {
         let mut out = vec![0; FRAME];
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            data_out: Some(&mut out),
-            repeat,
-            ..TestRunOptions::new()
-        };
-        let (verdict, octets, time) = run(self.program(program)?, program, options)?;
-        let verdict = match verdict {
+        let run::Ran { value, octets, time } = run(self.loaded(), program, frame, Some(&mut out), repeat)?;
+        let verdict = match value {
             1 => Verdict::Drop,
             2 => Verdict::Pass,
             4 => Verdict::Redirect,
@@ -91,9 +84,8 @@ impl Programs {
 }
 
 /// Has the program `change` of loaded ones carry a command out.
-pub(crate) fn change(loaded: &Ebpf, command: &[u8]) -> Result<Changed, XdpError> {
-    let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
-    match run(program(loaded, "change")?, "change", options)?.0 {
+pub(crate) fn change(loaded: &Loaded, command: &[u8]) -> Result<Changed, XdpError> {
+    match run(loaded, "change", command, None, 1)?.value {
         DONE => Ok(Changed::Done),
         REFUSED => Ok(Changed::Refused),
         _ => Err(XdpError::Malformed),
@@ -102,23 +94,22 @@ pub(crate) fn change(loaded: &Ebpf, command: &[u8]) -> Result<Changed, XdpError>
 
 /// Return value of a run on a question, and what it left of it.
 pub(crate) fn answer<const N: usize>(
-    loaded: &Xdp,
+    loaded: &Loaded,
     program: &'static str,
     question: &[u8],
 ) -> Result<(u32, [u8; N]), XdpError> {
     let mut answer = [0; N];
-    let options =
-        TestRunOptions { data_in: Some(question), data_out: Some(&mut answer), ..TestRunOptions::new() };
-    let (value, ..) = run(loaded, program, options)?;
+    let run::Ran { value, .. } = run(loaded, program, question, Some(&mut answer), 1)?;
     Ok((value, answer))
 }
 
-/// Return value, octets and mean time of a run.
 fn run(
-    loaded: &Xdp,
+    loaded: &Loaded,
     program: &'static str,
-    options: TestRunOptions<'_>,
-) -> Result<(u32, usize, Duration), XdpError> {
-    let ran = loaded.test_run(options).map_err(|error| XdpError::program(program, &error))?;
-    Ok((ran.return_value, ran.data_size_out as usize, ran.duration))
+    question: &[u8],
+    answer: Option<&mut [u8]>,
+    repeat: u32,
+) -> Result<run::Ran, XdpError> {
+    let ran = run::run(loaded.program(program)?, question, answer, repeat);
+    ran.map_err(|error| XdpError::run(program, &error))
 }

@@ -184,7 +184,7 @@ impl Gateway {
         }
     }
 
-    fn move_to_worker(&mut self, number: usize) {
+    pub(super) fn move_to_worker(&mut self, number: usize) {
         match self.links[number].keys() {
             Keys::Static(_) => self.leave_static(number),
             Keys::Agreed(_) => self.leave_agreed(number),

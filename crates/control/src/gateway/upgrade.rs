@@ -9,10 +9,14 @@ use std::time::Instant;
 use dataplane::job::Datapath;
 use dataplane::link::Link;
 use pnstore::{LeaseError, LeaseStore};
+use xdp::XdpError;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
 use crate::jobs::{HaltLink, SwapDatapath};
+use crate::kernel_link::{KernelLink, PassedKernelLink};
+use crate::kernel_ports::{PlaceWanted, ProgramsOf};
+use crate::kernel_programs::PassedKernelPrograms;
 use crate::key_agreement::PassedAgreement;
 use crate::link::Keys;
 use crate::static_keys::TransmitLease;
@@ -84,11 +88,19 @@ impl Gateway {
     pub fn why_not_halted(&self, name: &str) -> Option<&'static str> {
         let Some(number) = self.number(name) else { return Some("it is not there") };
         let link = &self.links[number];
+        if let Some(kernel) = link.kernel() {
+            if kernel.is_express() {
+                return Some("it has express SCs");
+            }
+            if kernel.wanted() == PlaceWanted::Kernel {
+                return Some("io = \"kernel\" has its frames go no other way, and they would for a moment");
+            }
+        }
         match link.keys() {
             Keys::None => Some("it has no keys"),
             _ if link.cell().is_some() => Some("it has a [[fieldbus]]"),
-            _ if link.kernel().is_some() => Some("programs in the kernel may have its SAs"),
             Keys::Agreed(_) => None,
+            Keys::Static(keys) if keys.nowhere().is_some() => Some("its SAs could not be moved before"),
             Keys::Static(keys) if keys.is_changing() || keys.is_reserving() => {
                 Some("packet numbers are being reserved for it at this moment")
             }
@@ -109,6 +121,60 @@ impl Gateway {
     pub fn agreement_to_be_judged(&self, name: &str) -> Option<Box<PassedAgreement>> {
         let Keys::Agreed(agreement) = self.links[self.number(name)?].keys() else { return None };
         agreement.pass_on_to_be_judged().map(Box::new)
+    }
+
+    /// Has every frame of links go through their workers: SAs leave the kernel, and programs stand aside in front of the ports. They stay
+    /// there, also while the next program begins.
+    pub fn leave_kernel_for_next_program(&mut self) {
+        for number in 0..self.links.len() {
+            match self.links[number].kernel().map(KernelLink::is_attached) {
+                Some(true) => self.while_held(number, |gateway| {
+                    gateway.step_aside(number, ProgramsOf::Link);
+                    gateway.move_to_worker(number);
+                }),
+                Some(false) => self.move_to_worker(number),
+                None => {}
+            }
+        }
+    }
+
+    /// Puts programs to work again that stand aside for a program which did not begin. Agreed SAs come back with the next SAK.
+    pub fn come_back_to_kernel(&mut self) {
+        (0..self.links.len()).for_each(|number| self.attach_link(number));
+    }
+
+    /// A link's programs for the next program, if it has some; none of its SAs is in them.
+    ///
+    /// # Errors
+    /// If one is.
+    pub fn passed_programs(&self, name: &str) -> Result<Option<PassedKernelLink>, XdpError> {
+        let kernel = self.number(name).and_then(|number| self.links[number].kernel());
+        kernel.map(KernelLink::pass_on).transpose()
+    }
+
+    /// Whether programs of links are loaded, wherever they are: the next program has to go on with them.
+    pub fn has_programs_of_links(&self) -> bool {
+        self.kernel_programs.has_some_for_links() || self.links.iter().any(|link| link.kernel().is_some())
+    }
+
+    /// Programs of links that nobody has, for the next program.
+    ///
+    /// # Errors
+    /// If they cannot be asked.
+    pub fn passed_spare_programs(&self) -> Result<PassedKernelPrograms, XdpError> {
+        self.kernel_programs.pass_on()
+    }
+
+    /// Gives a link the programs that it had in the program before this one. They stand aside in front of its ports.
+    ///
+    /// # Errors
+    /// If they were not passed on.
+    pub fn go_on_with_programs(&mut self, name: &str, passed: &PassedKernelLink) -> Result<(), XdpError> {
+        let kernel = KernelLink::go_on(passed)?;
+        if let Some(number) = self.number(name) {
+            self.links[number].replace_kernel(Some(Box::new(kernel)));
+        }
+        Ok(())
     }
 
     /// Takes all links out of their workers. Those of a worker that does not answer stay; the others go back.

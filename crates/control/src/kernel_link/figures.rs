@@ -12,10 +12,10 @@ use super::KernelLink;
 #[derive(Default)]
 pub(super) struct Before {
     /// The programs' sum when they became the transmit SC that they are.
-    began: TransmitSaCounters,
+    pub(super) began: TransmitSaCounters,
     /// Of the link's own transmit SC, and of its express SC.
-    transmit: [TransmitSaCounters; 2],
-    receive: Vec<(Sci, ReceiveSaCounters)>,
+    pub(super) transmit: [TransmitSaCounters; 2],
+    pub(super) receive: Vec<(Sci, ReceiveSaCounters)>,
 }
 
 impl KernelLink {

@@ -51,11 +51,12 @@ struct PassedReceiveSa {
 
 impl SaTable {
     /// All of it, as `secy` has it, which has left its worker. None if that cannot go on: changes are under way, SAs are in the kernel, or a
-    /// SAK's PNs are used up or its CAK is gone. Without `secy` it is only to be judged: PNs and windows are those of SAs to come.
+    /// SAK's PNs are used up or its CAK is gone. Without `secy` it is only to be judged: PNs and windows are those of SAs to come, and SAs that
+    /// are in the kernel leave it before the link leaves its worker.
     pub(crate) fn pass_on(&self, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSas> {
         let is_there = self.changes.list.is_empty()
             && self.changes.reports.is_empty()
-            && self.saks.iter().all(|of| !of.express && !of.in_kernel)
+            && self.saks.iter().all(|of| !of.express && (secy.is_none() || !of.in_kernel))
             && secy.is_none_or(|secy| self.is_of(secy));
         if !is_there {
             return None;

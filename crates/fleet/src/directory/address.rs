@@ -6,7 +6,9 @@
 //!  everything else                                                   a file
 //! ```
 
+use std::ffi::OsString;
 use std::fmt;
+use std::iter;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -101,6 +103,26 @@ fn tls_files(settings: &str) -> Result<TlsFiles, &'static str> {
     })
 }
 
+impl Address {
+    /// The whole address, as a command takes it: with the files of TLS, which [`Display`](fmt::Display) leaves out.
+    pub fn argument(&self) -> OsString {
+        let address = match self {
+            Self::File(path) => return path.into(),
+            Self::Etcd(address) => address,
+        };
+        let mut argument = OsString::from(address.to_string());
+        if let Some(TlsFiles { ca, client }) = &address.tls {
+            let client =
+                client.iter().flat_map(|(certificate, key)| [("&certificate=", certificate), ("&key=", key)]);
+            for (name, file) in iter::once(("?ca=", ca)).chain(client) {
+                argument.push(name);
+                argument.push(file);
+            }
+        }
+        argument
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -124,7 +146,10 @@ mod tests {
             ("etcds://a?ca=ca.pem", "etcds://a:2379"),
             ("etcds://a?ca=ca.pem&certificate=c.pem&key=k.pem", "etcds://a:2379"),
         ] {
-            assert_eq!(text.parse::<Address>().map(|address| address.to_string()), Ok(expected.to_owned()));
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), expected);
+            // Of a command that is given on, nothing is lost.
+            assert_eq!(address.argument().to_str().unwrap().parse(), Ok(address), "{text}");
         }
         for (text, why) in [
             ("", "it is empty"),

@@ -13,11 +13,14 @@ pub(crate) const AFTER_HELP: &str = "\
 Stop the gateways, and start doctor on both boxes, in any order, within the time of --wait. It
 sends only from protected ports, and at most --rate probes a second (200 are 1.3 Mbit/s each way).
 It does not change the interfaces. If a gateway runs, doctor does not disturb it: it checks this
-box alone, and reads the gateway's counters.
+box, and reads the gateway's counters.
 
 For a site, doctor calls its peers for up to 15 seconds. Their gateways may run, or their doctors.
 It checks whether they answer and know the site's key, the round trip, and what the path carries.
-It does not touch the LAN. Frames that peers send to the site meanwhile are dropped.
+It does not touch the LAN. Frames that peers send to the site meanwhile are dropped. Beside a
+running gateway it calls nobody. Either way it sends up to 25 packets towards each of four peers
+that do not answer, and says where they end; beside a gateway from a free port. One goes to UDP
+33434.
 
 Each finding is one line: ok, note or PROBLEM; what it means; the cure. Exit status: 0 no problem,
 1 a problem, 2 usage or configuration.

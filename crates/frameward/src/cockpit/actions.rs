@@ -5,33 +5,41 @@
 //!  POST ── role, body ──▶ frameward fleet approve | rotate | revoke | note ... --by NAME ──▶ its lines, and how it ended: GET /api/actions
 //! ```
 //!
-//! One runs at a time. A command is a process of its own: the server never reads the signing key, and a command that is under way goes on if the
-//! server ends.
+//! One runs at a time. A command is a process of its own: the server never reads the signing key. A command that is under way does not need the
+//! server; but it stands in the server's process group, so Ctrl-C ends both.
+
+mod output;
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::io::{self, BufRead as _, BufReader, PipeReader};
-use std::os::unix::process::CommandExt as _;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
 
+use self::output::{Lines, Output};
 use super::follow::{Sources, locked, unix_seconds};
-use super::logs::plain;
 use super::routes::Goal;
 use super::tokens::{Role, Who};
 
-/// Actions that are remembered, the running one among them.
+/// Actions that are remembered, and notes among them. Who writes notes pushes out nothing else.
 const REMEMBERED: usize = 64;
-/// Lines that are kept of a command's output, and the longest of them, in characters.
-const MOST_LINES: usize = 64;
-const LONGEST_LINE: usize = 400;
+const NOTES_REMEMBERED: usize = 16;
+const NOTE: &str = "note";
+/// The longest note, in characters.
+const LONGEST_NOTE: usize = 400;
+/// Time after which it is seen that a command has ended, in milliseconds.
+const PAUSE: u16 = 100;
+/// Time in which the output of a command that has ended is read. What it wrote is there already, but others may go on writing.
+const REST: Duration = Duration::from_secs(1);
 /// This program, also if another one was installed in its place.
 const THIS: &str = "/proc/self/exe";
 
@@ -69,8 +77,8 @@ pub(super) enum Change {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The running command, and its number.
-    running: Option<(u64, Child)>,
+    /// The running command, and its number. Without a process it has ended, and what is told about it is not complete.
+    running: Option<(u64, Option<Child>)>,
     /// The newest last.
     actions: VecDeque<ActionView>,
 }
@@ -90,7 +98,7 @@ struct ActionView {
     /// Who stopped it.
     stopped_by: Option<String>,
     /// Lines of the command.
-    lines: Vec<String>,
+    lines: Lines,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -122,7 +130,7 @@ impl Change {
             Self::Approve(_) => "approve",
             Self::Rotate => "rotate",
             Self::Revoke => "revoke",
-            Self::Note(_) => "note",
+            Self::Note(_) => NOTE,
         }
     }
 }
@@ -141,7 +149,7 @@ impl Actions {
     /// What was ordered, for this person.
     pub(super) fn view(&self, you: Who) -> ActionsView {
         let all = [
-            ("note", Role::Operator, true),
+            (NOTE, Role::Operator, true),
             ("stop", Role::Operator, true),
             ("approve", Role::Signer, true),
             ("rotate", Role::Signer, self.signing.is_some()),
@@ -158,7 +166,17 @@ impl Actions {
     /// [`Refused`]: another one runs, or it cannot be made here.
     pub(super) fn begin(&self, change: &Change, object: &str, who: &Who) -> Result<u64, Refused> {
         let by = who.name.as_deref().unwrap_or_default();
-        let mut command = self.command(change, object, by)?;
+        let command = self.command(change, object, by)?;
+        self.start(command, change.word(), object, who)
+    }
+
+    fn start(
+        &self,
+        mut command: Command,
+        action: &'static str,
+        object: &str,
+        who: &Who,
+    ) -> Result<u64, Refused> {
         let mut state = locked(&self.state);
         if let Some(running) = state.running.as_ref().and(state.actions.back()) {
             return Err((
@@ -169,27 +187,23 @@ impl Actions {
         }
         let number = state.actions.back().map_or(0, |last| last.number) + 1;
         let (output, child) = started(&mut command).map_err(|error| cannot_start(&error))?;
-        state.running = Some((number, child));
-        let object = object.to_owned();
-        while state.actions.len() >= REMEMBERED {
-            state.actions.pop_front();
-        }
-        state.actions.push_back(ActionView {
+        state.running = Some((number, Some(child)));
+        state.remember(ActionView {
             number,
             time: unix_seconds(),
             ended: None,
             by: who.name.clone(),
-            action: change.word(),
-            object,
+            action,
+            object: object.to_owned(),
             state: ActionState::Running,
             stopped_by: None,
-            lines: Vec::new(),
+            lines: Lines::default(),
         });
         drop(state);
         self.follow(output).map_err(|error| {
             // Nobody would learn how it ends.
             let mut state = locked(&self.state);
-            if let Some((_, mut child)) = state.running.take() {
+            if let Some((_, Some(mut child))) = state.running.take() {
                 let _ = child.kill().and_then(|()| child.wait());
             }
             state.actions.pop_back();
@@ -205,26 +219,42 @@ impl Actions {
     pub(super) fn stop(&self, number: &str, who: &Who) -> Result<u64, Refused> {
         let mut state = locked(&self.state);
         let State { running, actions } = &mut *state;
-        let is_it = |(running, _): &&mut (u64, Child)| running.to_string() == number;
+        let is_it = |(running, _): &&mut (u64, Option<Child>)| running.to_string() == number;
         let (Some((number, child)), Some(view)) = (running.as_mut().filter(is_it), actions.back_mut()) else {
             let cause = format!("no action {number} runs");
             return Err((StatusCode::NOT_FOUND, cause, "see /api/actions".to_owned()));
         };
-        view.stopped_by = who.name.clone();
+        // One that has ended by itself was stopped by nobody, and its process number may be another one's.
+        let runs = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+        let id = child.as_mut().and_then(|child| runs(child).then(|| child.id()));
+        let Some(id) = id else {
+            let cause = format!("action {number} has ended");
+            return Err((StatusCode::NOT_FOUND, cause, "see /api/actions".to_owned()));
+        };
+        if view.stopped_by.is_none() {
+            view.stopped_by.clone_from(&who.name);
+        }
         // Nobody waits for the child but under this lock, so the number is still its own.
-        let id = i32::try_from(child.id()).map(Pid::from_raw);
+        let id = i32::try_from(id).map(Pid::from_raw);
         let _ = id.map(|id| kill(id, Signal::SIGTERM));
         Ok(*number)
     }
 
-    /// Takes the lines of the running command, and writes down who stopped it.
-    fn follow(&self, output: PipeReader) -> io::Result<()> {
+    /// Takes the lines of the running command until it ends, and writes down who stopped it.
+    fn follow(&self, mut output: Output) -> io::Result<()> {
         let (state, note) = (Arc::clone(&self.state), (self.sources.clone(), self.signing.clone()));
         let follow = move || {
-            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-                locked(&state).takes(&line);
-            }
-            let is_done = locked(&state).ended().is_some_and(|status| status.success());
+            let take = |line: &[u8]| locked(&state).takes(line);
+            let end = loop {
+                output.read(PAUSE, take);
+                let end = locked(&state).ended();
+                if let Some(end) = end {
+                    break end;
+                }
+            };
+            let until = Instant::now() + REST;
+            while output.read(0, take) && Instant::now() < until {}
+            output.end(take);
             let stopped = locked(&state).actions.back().and_then(|view| {
                 Some((view.stopped_by.clone()?, format!("stops {} {}", view.action, view.object)))
             });
@@ -233,7 +263,7 @@ impl Actions {
                 let actions = Self { sources, signing, state: Arc::clone(&state) };
                 actions.write_down(&by, &text);
             }
-            locked(&state).close(is_done);
+            locked(&state).close(end);
         };
         thread::Builder::new().name("cockpit-action".to_owned()).spawn(follow).map(drop)
     }
@@ -255,21 +285,21 @@ impl Actions {
     /// The command that makes a change. What comes from outside stands behind `--`, or is the value of a switch.
     fn command(&self, change: &Change, object: &str, by: &str) -> Result<Command, Refused> {
         let Sources { fleet, directory, identities, inventory } = &self.sources;
-        let mut switches: Vec<OsString> = vec!["--identities".into(), identities.into()];
+        let mut switches = vec![switch("--identities", identities)];
         let mut operands: Vec<OsString> = vec![object.into()];
         if !by.is_empty() {
-            switches.extend(["--by".into(), by.into()]);
+            switches.push(switch("--by", by));
         }
         match change {
             Change::Approve(code) => {
-                switches.extend(["--operator".into(), fleet.to_string().into()]);
-                switches.extend(["--directory".into(), directory.to_string().into()]);
+                switches.push(switch("--operator", fleet.to_string()));
+                switches.push(switch("--directory", directory.argument()));
                 operands.push(code.to_string().into());
             }
             Change::Note(text) => {
-                switches.extend(["--operator".into(), fleet.to_string().into()]);
+                switches.push(switch("--operator", fleet.to_string()));
                 if !object.is_empty() {
-                    switches.extend(["--gateway".into(), object.into()]);
+                    switches.push(switch("--gateway", object));
                 }
                 operands = vec![text.into()];
             }
@@ -284,9 +314,9 @@ impl Actions {
                         ),
                     ));
                 };
-                switches.extend(["--directory".into(), directory.to_string().into()]);
-                switches.extend(["--signing-key".into(), key.into(), "--to".into(), rendering.into()]);
-                keys.iter().for_each(|keys| switches.extend(["--keys".into(), keys.into()]));
+                switches.push(switch("--directory", directory.argument()));
+                switches.extend([switch("--signing-key", key), switch("--to", rendering)]);
+                switches.extend(keys.iter().map(|keys| switch("--keys", keys)));
                 operands.push(inventory.into());
             }
         }
@@ -297,37 +327,68 @@ impl Actions {
 }
 
 impl State {
+    /// Notes push out notes, and other actions those.
+    fn remember(&mut self, view: ActionView) {
+        let is_note = view.action == NOTE;
+        let is_alike = |one: &ActionView| (one.action == NOTE) == is_note;
+        let most = if is_note { NOTES_REMEMBERED } else { REMEMBERED };
+        while self.actions.iter().filter(|one| is_alike(one)).count() >= most {
+            let Some(oldest) = self.actions.iter().position(is_alike) else { break };
+            self.actions.remove(oldest);
+        }
+        self.actions.push_back(view);
+    }
+
     fn takes(&mut self, line: &[u8]) {
-        let Some(view) = self.actions.back_mut().filter(|view| view.lines.len() < MOST_LINES) else { return };
-        let line = plain(String::from_utf8_lossy(line).trim_end());
-        view.lines.push(line.chars().take(LONGEST_LINE).collect());
+        if let Some(view) = self.actions.back_mut() {
+            view.lines.takes(line);
+        }
     }
 
-    /// Exit status of the running command, whose output has ended.
-    fn ended(&mut self) -> Option<ExitStatus> {
-        self.running.as_mut().and_then(|(_, child)| child.wait().ok())
-    }
-
-    fn close(&mut self, is_done: bool) {
-        self.running = None;
-        let Some(view) = self.actions.back_mut() else { return };
-        view.ended = Some(unix_seconds());
-        view.state = match (is_done, &view.stopped_by) {
-            (true, _) => ActionState::Done,
-            (false, Some(_)) => ActionState::Stopped,
-            (false, None) => ActionState::Failed,
+    /// How the running command ended, if it has. From here on its process number can be another one's.
+    fn ended(&mut self) -> Option<ActionState> {
+        let (_, child) = self.running.as_mut()?;
+        let status = match child.as_mut().map(Child::try_wait) {
+            Some(Ok(None)) => return None,
+            Some(Ok(status)) => status,
+            Some(Err(_)) | None => None,
         };
+        *child = None;
+        let is_stopped = self.actions.back().is_some_and(|view| view.stopped_by.is_some());
+        Some(match status {
+            Some(status) if status.success() => ActionState::Done,
+            // One that fails by itself in the same moment has failed.
+            Some(status) if is_stopped && status.signal() == Some(Signal::SIGTERM as i32) => {
+                ActionState::Stopped
+            }
+            _ => ActionState::Failed,
+        })
+    }
+
+    fn close(&mut self, end: ActionState) {
+        self.running = None;
+        if let Some(view) = self.actions.back_mut() {
+            (view.ended, view.state) = (Some(unix_seconds()), end);
+        }
     }
 }
 
+/// A switch with its value in one argument: a value may begin as a switch does.
+fn switch(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut argument = OsString::from(name);
+    argument.push("=");
+    argument.push(value);
+    argument
+}
+
 /// Starts a command, and has its output and errors in one.
-fn started(command: &mut Command) -> io::Result<(PipeReader, Child)> {
+fn started(command: &mut Command) -> io::Result<(Output, Child)> {
     let (reader, writer) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let child = command.spawn()?;
     // The command would hold the pipe open.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    Ok((reader, child))
+    Ok((Output::new(reader), child))
 }
 
 fn cannot_start(error: &io::Error) -> Refused {
@@ -362,7 +423,7 @@ pub(super) fn change(goal: Goal, object: &str, body: &[u8]) -> Result<Change, Re
         },
         (Goal::Note, Body { text: Some(text), code: None, confirm: None }) => {
             let text = text.trim();
-            let is_text = (1..=LONGEST_LINE).contains(&text.chars().count());
+            let is_text = (1..=LONGEST_NOTE).contains(&text.chars().count());
             match is_text && !text.chars().any(char::is_control) {
                 true => Ok(Change::Note(text.to_owned())),
                 false => wrong("this is no note".to_owned(), "write a line of up to 400 characters"),

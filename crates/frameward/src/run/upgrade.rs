@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  asked ──▶ roles that can go on?  ──▶ new program, as a child: judges configuration and format ──▶ answer
-//!        ──▶ floors and leases to disk ──▶ links leave their workers ──▶ descriptors stay open ──▶ execve
-//!        ──▶ the new program in this process: sockets, locks and guards as they were, keys from their files ──▶ links
+//!        ──▶ SAs leave the kernel ──▶ floors and leases to disk ──▶ links leave their workers ──▶ descriptors stay open ──▶ execve
+//!        ──▶ the new program in this process: sockets, locks and guards as they were, keys from their files ──▶ links ──▶ SAs to the kernel
 //! ```
 //!
 //! One process goes on, so there are never two that have a key. execve(2) ends all other threads before the new program begins,
@@ -13,6 +13,9 @@
 //! Sockets are the kernel's: what arrives meanwhile waits in their rings, and nothing arrives twice. The time is that
 //! of a start without measurements, some hundredths of a second.
 //!
+//! Programs in the kernel stay loaded, and stand aside in front of the ports meanwhile: to load others needs a right that is given up at the
+//! start. So the next program must have the same object file. SAs with static keys go back to them at once, agreed ones with the next SAK.
+//!
 //! A link whose keys are agreed on goes on as the same member of its group. No SAK is in the middle of its installation then: that is waited for.
 //!
 //! In a fleet the configuration is that of the version in use, and the box's own file leads to it. The agent begins anew in the new program: its
@@ -20,7 +23,7 @@
 //!
 //! The new program judges by taking the state as a start does ([`judge`](self::judge)): but for ports, and for what moves with each frame.
 //!
-//! Left out on purpose: roles other than links in user space. They are refused before anything is touched.
+//! Left out on purpose: roles other than links, express SCs, and cells. They are refused before anything is touched.
 
 mod judge;
 mod passed;
@@ -52,8 +55,8 @@ use netdev::interface::{InterfaceError, InterfaceInfo};
 use netdev::passed_on::pass_on;
 pub(super) use passed::PassedFleet;
 pub(super) use passed::PassedLink;
+use passed::{AboutLink, PassedGateway, VARIABLE, in_memory, kernel_object, number, why_not};
 pub use passed::{Passed, take_passed};
-use passed::{PassedGateway, VARIABLE, in_memory, number, why_not};
 use report::control_socket::Reply;
 use report::{GatewayReport, UpgradeReport};
 use wire::MacAddr;
@@ -216,10 +219,8 @@ impl Running {
 
     /// Starts the new program, which judges. Nothing here waits for it: what it reads is a file, and its words are looked at when it has ended.
     fn have_judged(&self, program: &Path) -> Result<Child, String> {
-        let judged = |running: &RunningLink| {
-            let fallback = running.fallback().cloned();
-            PassedLink::judged(&running.config, &self.control, running.pass_on()?, fallback)
-        };
+        let judged =
+            |running: &RunningLink| PassedLink::judged(&running.config, &self.control, self.about(running)?);
         let links = self.links.iter().map(judged).collect::<Option<Vec<_>>>();
         let links = links.ok_or("a key is being installed, or an interface has gone; ask again")?;
         self.start_judge(program, links).map_err(|error| cannot_start(program, &error))
@@ -400,6 +401,19 @@ impl Running {
     ) -> Result<std::convert::Infallible, String> {
         // Interfaces and carriers may have gone since.
         self.can_go_on()?;
+        self.control.leave_kernel_for_next_program();
+        let Err(why) = self.upgrade_in_user_space(program, file, asks);
+        self.control.come_back_to_kernel();
+        Err(why)
+    }
+
+    /// The same when all frames go through the workers.
+    fn upgrade_in_user_space(
+        &mut self,
+        program: &Path,
+        file: FileIdentity,
+        asks: &Asks,
+    ) -> Result<std::convert::Infallible, String> {
         let state_lock = self.control.settle_disk().map_err(|error| error.to_string())?;
         let mut passed = Passed::new(self.passed_gateway([state_lock, self.socket_lock]), Vec::new());
         let mut halted = self.control.halt_links().map_err(|error| error.to_string())?;
@@ -422,14 +436,17 @@ impl Running {
     ) -> Result<std::convert::Infallible, String> {
         for running in &self.links {
             let name = &running.config.name;
+            let programs = self.control.passed_programs(name).map_err(|error| error.to_string())?;
             let link = halted.iter_mut().find(|halted| halted.name == *name).and_then(|halted| {
-                let fallback = running.fallback().cloned();
-                PassedLink::new(halted, &running.config, running.pass_on()?, fallback, running.unmarked())
+                let about = self.about(running)?;
+                PassedLink::new(halted, &running.config, about, running.unmarked(), programs)
             });
             passed
                 .links
                 .push(link.ok_or_else(|| format!("link {name:?} cannot be handed over at this moment"))?);
         }
+        let programs = self.control.passed_spare_programs().map_err(|error| error.to_string())?;
+        passed.gateway.programs = Some(programs);
         let failed = |error: io::Error| format!("cannot pass the state on: {error}");
         let document = passed.encode().and_then(|document| in_memory(&document)).map_err(failed)?;
         let mut descriptors = passed.descriptors();
@@ -455,9 +472,21 @@ impl Running {
         Err(with_cure(format!("cannot become {}", program.display()), &error))
     }
 
+    /// What only this thread knows of a link. None if its interfaces are not there.
+    fn about(&self, running: &RunningLink) -> Option<AboutLink> {
+        Some(AboutLink {
+            interfaces: running.pass_on()?,
+            fallback: running.fallback().cloned(),
+            kay_in_kernel: running.kay_in_kernel,
+            last_valid: self.verdicts.last_valid(&running.config.name),
+        })
+    }
+
     /// All links of the program before go on: says so, and since when frames waited.
     pub(super) fn has_become(&mut self, passed: Option<Passed>) {
-        let Some(Passed { version, gateway, .. }) = passed else { return };
+        let Some(passed) = passed else { return };
+        passed.last_valid().for_each(|(link, last)| self.verdicts.go_on(link, last));
+        let Passed { version, gateway, .. } = passed;
         // What was received since the links left their workers.
         self.control.hasten_floors();
         let waited = unix_microseconds().saturating_sub(gateway.halted_us) / 1000;
@@ -486,6 +515,8 @@ impl Running {
             baseline: self.baseline.as_deref().cloned(),
             speeds: self.measured.speeds.clone(),
             antedating: self.measured.antedating.clone(),
+            kernel_object: self.control.has_programs_of_links().then(kernel_object),
+            programs: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::link::RunningLink;
 use super::report::requested;
 use report::cell::CellReport;
 use report::link_verdict::{Facts, beside_express, link_verdict};
-use report::recent::{Counted, CountedSc, RecentCounters, RecentTraffic};
+use report::recent::{Counted, CountedSc, LastValid, RecentCounters, RecentTraffic};
 use report::site::delivery::{BothEnds, Deliveries};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
 use report::site::{CountedThereReport, SitePeerReport, SiteReport, StandbyReport};
@@ -166,6 +166,16 @@ fn does_not_answer(silent: Duration) -> String {
 }
 
 impl Verdicts {
+    /// Moments of a link's last valid frames.
+    pub(super) fn last_valid(&self, link: &str) -> LastValid {
+        self.links.get(link).map(|watched| watched.lately.last_valid()).unwrap_or_default()
+    }
+
+    /// Goes on with them in the next program.
+    pub(super) fn go_on(&mut self, link: String, last: LastValid) {
+        self.links.entry(link).or_default().lately = RecentCounters::going_on(last);
+    }
+
     /// Hears what the engine has to say about its disk.
     pub(super) fn handle_notice(&mut self, now: Instant, notice: &Notice) {
         let why = match notice {

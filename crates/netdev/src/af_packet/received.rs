@@ -29,8 +29,8 @@ pub(super) struct Received<'r> {
     pub(super) super_frame: bool,
     /// Offset at which the checksum begins to count, and its own offset from there.
     checksum: Option<(usize, usize)>,
-    /// Moment at which the kernel got it, since 1970.
-    pub(super) time: Duration,
+    /// Moment at which the kernel got it, since 1970: seconds and nanoseconds.
+    time: (u32, u32),
 }
 
 impl<'r> Received<'r> {
@@ -59,8 +59,14 @@ impl<'r> Received<'r> {
             cut: captured < len,
             super_frame: header[1] != 0,
             checksum: (header[0] & VIRTIO_NEEDS_CHECKSUM != 0).then(|| (from_header(6), from_header(8))),
-            time: Duration::from_secs(word(16)?.into()) + Duration::from_nanos(word(20)?.into()),
+            time: (word(16)?, word(20)?),
         })
+    }
+
+    /// Moment at which the kernel got it, since 1970.
+    pub(super) fn time(&self) -> Duration {
+        let (seconds, nanoseconds) = self.time;
+        Duration::from_secs(seconds.into()) + Duration::from_nanos(nanoseconds.into())
     }
 
     /// Octets of the frame as it would have stood on a wire.
@@ -158,7 +164,7 @@ mod tests {
         let mut place = place(&[0; 60], 60, (0, 0), [0; VIRTIO_HEADER]);
         place[16..20].copy_from_slice(&1_700_000_000_u32.to_ne_bytes());
         place[20..24].copy_from_slice(&31_250_u32.to_ne_bytes());
-        let time = Received::parse(&place, libc::TP_STATUS_USER).unwrap().time;
+        let time = Received::parse(&place, libc::TP_STATUS_USER).unwrap().time();
         assert_eq!(time, Duration::from_nanos(1_700_000_000_000_031_250));
     }
 

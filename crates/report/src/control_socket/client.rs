@@ -38,6 +38,9 @@ pub enum RequestError {
     /// It says why not.
     #[error("{0}")]
     Refused(String),
+    /// The same, for something that ends by itself.
+    #[error("{0}")]
+    Busy(String),
     /// There is no report of it.
     #[error(transparent)]
     Status(#[from] AskError),
@@ -70,8 +73,8 @@ pub enum RequestError {
 
 impl RequestError {
     /// Whether the gateway refuses for something that ends by itself.
-    pub fn ends_by_itself(&self) -> bool {
-        matches!(self, Self::Refused(why) if why.ends_with("; ask again"))
+    pub const fn ends_by_itself(&self) -> bool {
+        matches!(self, Self::Busy(_))
     }
 }
 
@@ -91,6 +94,7 @@ fn change(directory: &Path, name: &str, request: &Request) -> Result<Outcome, Re
     match ask(directory, name, request).map_err(silent)? {
         Reply::Done(lines) => Ok(Outcome { done: true, lines }),
         Reply::Refused(lines) => Ok(Outcome { done: false, lines }),
+        Reply::Busy(why) => Err(RequestError::Busy(why)),
         Reply::Error(why) => Err(RequestError::Refused(format!("gateway {name}: {why}"))),
         Reply::Report(_) => Err(silent(io::ErrorKind::InvalidData.into())),
     }
@@ -337,6 +341,27 @@ mod tests {
         assert_eq!(rekey(&runtime, "line", "cell-4").unwrap(), Rekeyed::Sessions(1));
         assert!(only_link(&runtime, "line").unwrap_err().to_string().contains("2 links and fieldbuses"));
         drop(gateway);
+    }
+
+    /// The gateway says so, whatever its sentence ends with: that of an older release is final.
+    #[test]
+    fn a_refusal_that_ends_by_itself_is_known_by_its_kind() {
+        let busy: Reply<GatewayReport> = Reply::Busy("ask again".into());
+        assert_eq!(serde_json::to_string(&busy).unwrap(), "{\"busy\":\"ask again\"}");
+        let directory = TestDirectory::new("busy");
+        let runtime = directory.path().join("run");
+        let why = "a reload is under way; ask again";
+        for is_busy in [true, false] {
+            let gateway = ControlSocket::serve(&runtime, "line", move |request| match request {
+                Request::Status {} => Reply::Report(agreed("line")),
+                _ if is_busy => Reply::Busy(why.to_owned()),
+                _ => Reply::Refused(vec![why.to_owned()]),
+            })
+            .unwrap();
+            let refused = upgrade(&runtime, "line").unwrap_err();
+            assert_eq!((refused.to_string().as_str(), refused.ends_by_itself()), (why, is_busy));
+            drop(gateway);
+        }
     }
 
     #[test]

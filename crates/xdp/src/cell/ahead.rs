@@ -10,11 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use aya::Ebpf;
-
 use super::layout;
 use crate::error::XdpError;
-use crate::programs::program;
+use crate::programs::Loaded;
 use crate::run::answer;
 
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -37,7 +35,7 @@ struct Asked {
 impl Filler {
     /// # Errors
     /// If there can be no thread.
-    pub(super) fn start(programs: Arc<Ebpf>, at_start: fn()) -> Result<Self, XdpError> {
+    pub(super) fn start(programs: Arc<Loaded>, at_start: fn()) -> Result<Self, XdpError> {
         let asked = Arc::new(Asked { end: AtomicU32::new(0), stop: AtomicBool::new(false) });
         let of_thread = Arc::clone(&asked);
         let thread = thread::Builder::new().name("cell-ahead".into());
@@ -71,7 +69,7 @@ impl Drop for Filler {
     }
 }
 
-fn run(programs: &Ebpf, asked: &Asked) {
+fn run(programs: &Loaded, asked: &Asked) {
     let mut period = SHORTEST;
     while !asked.stop.load(Ordering::Relaxed) {
         let end = asked.end.load(Ordering::Relaxed);
@@ -103,11 +101,10 @@ fn next_period(before: Duration, most: u32) -> Duration {
 ///
 /// One run a system call. For more (`repeat`) the kernel puts the program into the dispatcher of all XDP programs and takes it out
 /// again, which rewrites code and waits for every CPU: 15 ms instead of 2 us.
-pub(super) fn fill(programs: &Ebpf, end: u32, stop: impl Fn() -> bool) -> Result<[u32; 2], XdpError> {
-    let loaded = program(programs, "fill")?;
+pub(super) fn fill(programs: &Loaded, end: u32, stop: impl Fn() -> bool) -> Result<[u32; 2], XdpError> {
     let (mut place, mut runs, mut made, mut most) = (0, 0, 0, 0);
     while place < end && !stop() {
-        let (_, filled) = answer(loaded, "fill", &layout::filling(place, end))?;
+        let (_, filled) = answer(programs, "fill", &layout::filling(place, end))?;
         let [reached, made_here, most_here] = layout::filled(&filled);
         (made, most) = (made + made_here, most.max(most_here));
         // Frames that spend slots as fast as they are made do not keep the other places waiting.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use aya::Ebpf;
 use aya::maps::Array;
 use secy::{InstallError, ReplayWindow};
 use wire::{An, Pn, Sci};
@@ -11,11 +10,12 @@ use super::ahead::{Ahead, Owner};
 use super::layout::What;
 use super::{Link, RECEIVED, SaKey, accept_unknown, layout};
 use crate::error::XdpError;
+use crate::programs::Loaded;
 use crate::run::{self, Changed};
 
 /// Makes an SA the one that protects frames.
 pub struct Switch {
-    loaded: Arc<Ebpf>,
+    loaded: Arc<Loaded>,
     command: [u8; layout::COMMAND],
 }
 

@@ -16,6 +16,9 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, 
 
 /// UDP payload of a probe, in octets: that of QUIC's first packets (RFC 9000, 14.1).
 const PROBE: usize = 1200;
+/// The beginning of a probe: QUIC's long header, of a version that is reserved and nobody speaks (RFC 9000, 15). Connection IDs
+/// without octets follow. A site takes it for a packet of its channel, which drops other versions without an answer.
+const OTHER_VERSION: [u8; 5] = [0xc0, 0x1a, 0x2a, 0x3a, 0x4a];
 /// Octets of IP and UDP headers in front of it.
 const HEADERS_4: usize = 28;
 const HEADERS_6: usize = 48;
@@ -27,7 +30,8 @@ const MOST: u8 = 20;
 const SILENT: u8 = 3;
 /// Time in which a router, or the other end, has to speak.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// Time that the last router has to look for the other end's address in vain: three seconds, less what the probes took.
+/// Time that the last router has to look for the other end's address in vain: three seconds, less what the probes took. Also what an answer
+/// by satellite needs, and more.
 const NEIGHBOUR: Duration = Duration::from_millis(2000);
 /// A port at which nobody listens, as traceroute takes it.
 const NOBODYS: u16 = 33434;
@@ -41,7 +45,7 @@ pub(super) enum Way {
     HeldHere,
     /// The interface of this box carries packets of fewer octets than QUIC needs.
     NarrowHere,
-    /// This router's next network carries so many octets: too few for QUIC.
+    /// This router's next network carries so many octets: too few for QUIC. 0: it does not say how many.
     Narrow { by: IpAddr, octets: u32 },
     /// The other end, or a filter in its name, says that nobody listens there.
     Closed { by: IpAddr },
@@ -118,18 +122,44 @@ impl Prober {
                 break;
             }
         }
-        if let Some(way) = self.wait(NEIGHBOUR)?.and_then(told) {
+        if let Some(way) = self.decided(NEIGHBOUR)? {
             return Ok(way);
         }
         // A router that was asked often may speak again after this pause: Linux bounds what it says of unreachable addresses.
-        if let Some(way) = self.probe(self.to, FAR)?.and_then(told) {
+        if let Some(way) = self.probe_to_the_end(self.to)? {
             return Ok(way);
         }
         let nobodys = SocketAddr::new(self.to.ip(), NOBODYS);
-        Ok(match self.probe(nobodys, FAR)? {
-            Some(Said::Ends(Way::Closed { by })) if by == self.to.ip() => Way::Open,
+        Ok(match self.probe_to_the_end(nobodys)? {
+            Some(Way::Closed { by }) if by == self.to.ip() => Way::Open,
             _ => Way::Lost { behind },
         })
+    }
+
+    /// Sends a probe for the whole way, and waits long for what decides.
+    fn probe_to_the_end(&self, to: SocketAddr) -> io::Result<Option<Way>> {
+        // Words about the probes before are none about this one.
+        for _ in 0..MOST {
+            if self.said()?.is_none() {
+                break;
+            }
+        }
+        if let Some(said) = self.send(to, FAR)? {
+            return Ok(told(said));
+        }
+        self.decided(NEIGHBOUR)
+    }
+
+    /// Waits for what decides about the way. That earlier probes were passed on may be said late, and does not.
+    fn decided(&self, patience: Duration) -> io::Result<Option<Way>> {
+        let end = Instant::now() + patience;
+        while let Some(said) = self.wait(end.saturating_duration_since(Instant::now()))? {
+            let way = told(said);
+            if way.is_some() || Instant::now() >= end {
+                return Ok(way);
+            }
+        }
+        Ok(None)
     }
 
     /// Sends a probe, and waits for what is said of it.
@@ -137,6 +167,14 @@ impl Prober {
         if let Some(said) = self.said()? {
             return Ok(Some(said));
         }
+        match self.send(to, hops)? {
+            None => self.wait(PATIENCE),
+            said => Ok(said),
+        }
+    }
+
+    /// Sends a probe; what this box says of it, if it does not take it.
+    fn send(&self, to: SocketAddr, hops: u8) -> io::Result<Option<Said>> {
         let here = |error: &io::Error| error.raw_os_error().map(|number| Said::Here(Errno::from_raw(number)));
         if let Err(error) = self.socket.connect(to) {
             return here(&error).map_or(Err(error), |said| Ok(Some(said)));
@@ -145,10 +183,10 @@ impl Prober {
             SocketAddr::V4(_) => setsockopt(&self.socket, sockopt::Ipv4Ttl, &i32::from(hops))?,
             SocketAddr::V6(_) => setsockopt(&self.socket, sockopt::Ipv6Ttl, &i32::from(hops))?,
         }
-        if let Err(error) = self.socket.send(&[0; PROBE]) {
+        if let Err(error) = self.socket.send(&probe()) {
             return here(&error).map_or(Err(error), |said| Ok(Some(said)));
         }
-        self.wait(PATIENCE)
+        Ok(None)
     }
 
     /// Waits for what is said.
@@ -170,6 +208,7 @@ impl Prober {
 
     /// The next of what the kernel keeps of errors.
     fn said(&self) -> io::Result<Option<Said>> {
+        let needed = Way::needed(self.to) as u32;
         let mut space = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let mut octets = [0; 64];
@@ -185,18 +224,26 @@ impl Prober {
         };
         Ok(message.cmsgs()?.find_map(|part| match part {
             ControlMessageOwned::Ipv4RecvErr(error, by) => {
-                said(&error, by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into()))
+                said(&error, by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into()), needed)
             }
             ControlMessageOwned::Ipv6RecvErr(error, by) => {
-                said(&error, by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into()))
+                said(&error, by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into()), needed)
             }
             _ => None,
         }))
     }
 }
 
-/// The meaning of an entry of the error queue (ip(7)), with who said it.
-fn said(error: &libc::sock_extended_err, by: Option<IpAddr>) -> Option<Said> {
+/// The octets of a probe.
+fn probe() -> [u8; PROBE] {
+    let mut octets = [0; PROBE];
+    octets[..OTHER_VERSION.len()].copy_from_slice(&OTHER_VERSION);
+    octets
+}
+
+/// The meaning of an entry of the error queue (ip(7)), with who said it. Probes have `needed` octets: a network that carries as many is not
+/// too narrow, whoever says so.
+fn said(error: &libc::sock_extended_err, by: Option<IpAddr>, needed: u32) -> Option<Said> {
     if error.ee_origin == libc::SO_EE_ORIGIN_LOCAL {
         return Some(Said::Here(Errno::from_raw(error.ee_errno as i32)));
     }
@@ -204,6 +251,7 @@ fn said(error: &libc::sock_extended_err, by: Option<IpAddr>) -> Option<Said> {
     let octets = error.ee_info;
     Some(match (error.ee_origin, error.ee_type, error.ee_code) {
         (libc::SO_EE_ORIGIN_ICMP, 11, _) | (libc::SO_EE_ORIGIN_ICMP6, 3, _) => Said::PassedOn { by },
+        (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _) if octets >= needed => return None,
         (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _) => {
             Said::Ends(Way::Narrow { by, octets })
         }
@@ -235,6 +283,27 @@ const fn told(said: Said) -> Option<Way> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_that_carries_the_probe_is_not_narrow() {
+        let by = Ipv4Addr::new(192, 0, 2, 1).into();
+        let of = |octets| {
+            let error = libc::sock_extended_err {
+                ee_errno: libc::EMSGSIZE as u32,
+                ee_origin: libc::SO_EE_ORIGIN_ICMP,
+                ee_type: 3,
+                ee_code: 4,
+                ee_pad: 0,
+                ee_info: octets,
+                ee_data: 0,
+            };
+            said(&error, Some(by), 1228)
+        };
+        for octets in [0, 1000, 1227] {
+            assert_eq!(of(octets), Some(Said::Ends(Way::Narrow { by, octets })));
+        }
+        assert_eq!([1228, 1500].map(of), [None, None]);
+    }
 
     #[test]
     fn a_box_tells_of_closed_and_open_ports() {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Instant;
 
-use control::{KeyAgreement, NotGoneOn, PassedAgreement, Recorder, StaticKeys, TransmitLease};
+use control::{
+    KeyAgreement, NotGoneOn, PassedAgreement, PassedKernelLink, Recorder, StaticKeys, TransmitLease,
+};
 use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenError, OpenPorts, open_ports, open_secured_lan};
 use dataplane::pipeline::Pipeline;
@@ -35,8 +37,14 @@ pub(in crate::run) struct ReadyLink {
     record: Option<Recorder>,
     /// Programs are expected to take its SAs.
     in_kernel: bool,
-    /// What it has counted and received in the program before this one.
-    words: Option<Vec<u64>>,
+    going_on: Option<GoingOn>,
+}
+
+/// What a link goes on with that was in the program before this one.
+struct GoingOn {
+    /// What it has counted and received.
+    words: Vec<u64>,
+    programs: Option<PassedKernelLink>,
 }
 
 /// A link that is ready to be given to a worker.
@@ -46,7 +54,7 @@ pub(in crate::run) struct StartedLink {
     keys: StartedKeys,
     about: About,
     in_kernel: bool,
-    words: Option<Vec<u64>>,
+    going_on: Option<GoingOn>,
     /// Behind the ports: they are closed before their interfaces are put back.
     prepared: [Option<OwnInterface>; 2],
     fallback: Option<String>,
@@ -112,7 +120,7 @@ impl ReadyLink {
             fallback,
             record,
             in_kernel: is_for_kernel(link, mtus, gateway.io, control),
-            words: None,
+            going_on: None,
         })
     }
 
@@ -137,8 +145,8 @@ impl ReadyLink {
             mtus,
             fallback,
             record: None,
-            in_kernel: false,
-            words: Some(passed.words.clone()),
+            in_kernel: passed.kay_in_kernel,
+            going_on: Some(GoingOn { words: passed.words.clone(), programs: passed.programs.clone() }),
         })
     }
 
@@ -150,12 +158,12 @@ impl ReadyLink {
         passed: Option<Box<PassedAgreement>>,
         measured: &Measured,
     ) -> Result<StartedLink, RunError> {
-        let Self { ports, prepared, mtus, source, fallback, record, in_kernel, words } = self;
+        let Self { ports, prepared, mtus, source, fallback, record, in_kernel, going_on } = self;
         let place = Place { mtus, source, in_kernel };
         let Keyed { secy, keys, began, unmarked } = Keyed::new(link, place, grant, passed, record, measured)?;
         let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
         let pipeline = pipeline(link, secy);
-        Ok(StartedLink { pipeline, ports, keys, about, in_kernel, words, prepared, fallback, unmarked })
+        Ok(StartedLink { pipeline, ports, keys, about, in_kernel, going_on, prepared, fallback, unmarked })
     }
 }
 
@@ -230,7 +238,7 @@ pub(in crate::run) fn try_to_go_on(
     measured: &Measured,
     clock_start: Instant,
 ) -> Result<(), String> {
-    let place = Place { mtus, source, in_kernel: false };
+    let place = Place { mtus, source, in_kernel: passed.kay_in_kernel };
     let grant = |sas: &StaticSas| Ok(passed.granted(sas));
     let keyed = Keyed::new(link, place, grant, agreement, None, measured);
     let Keyed { secy, keys, .. } = keyed.map_err(|error| error.to_string())?;
@@ -260,7 +268,7 @@ impl StartedLink {
         control: &mut control::Gateway,
         io: Io,
     ) -> Result<(), RunError> {
-        let Self { pipeline, ports, keys, about, in_kernel, words, prepared, fallback, unmarked } = self;
+        let Self { pipeline, ports, keys, about, in_kernel, going_on, prepared, fallback, unmarked } = self;
         let name = running.config.name.clone();
         (running.about, running.prepared) = (about, prepared);
         (running.fallback, running.unmarked, running.kay_in_kernel) = (fallback, unmarked, in_kernel);
@@ -273,14 +281,23 @@ impl StartedLink {
         }
         // A cell is there before the first frame: none of its relations' goes another way.
         let forwarding = Forwarding::closed(pipeline);
-        let added = keys.give_with(name.clone(), forwarding, &words.unwrap_or_default(), control);
+        let words = going_on.as_ref().map(|going_on| &*going_on.words).unwrap_or_default();
+        let added = keys.give_with(name.clone(), forwarding, words, control);
         let cell = settings(&running.config, running.about.mtus, io);
         let started = added.and_then(|()| {
             let failed =
                 |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
             cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
-            running.set_place(control, io).map_err(RunError::LinkPlace)?;
-            control.open(&name, ports).map_err(|error| failed(&error))
+            let Some(GoingOn { programs, .. }) = going_on else {
+                running.set_place(control, io).map_err(RunError::LinkPlace)?;
+                return control.open(&name, ports).map_err(|error| failed(&error));
+            };
+            // What waits in its ports is the worker's.
+            control.open(&name, ports).map_err(|error| failed(&error))?;
+            let passed = |error: &dyn fmt::Display| RunError::PassedOn(format!("link {name:?}: {error}"));
+            let programs = programs.map(|programs| control.go_on_with_programs(&name, &programs));
+            programs.transpose().map_err(|error| passed(&error))?;
+            running.set_place(control, io).map_err(RunError::LinkPlace)
         });
         if started.is_err() {
             // If it does not answer either, there is nothing of it to take away.

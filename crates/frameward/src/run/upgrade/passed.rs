@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use config::suite_speed::{Antedating, SuiteSpeeds};
 use config::{Config, Keys, Link, StaticSas};
-use control::{HaltedKeys, HaltedLink, PassedAgreement, TransmitLease};
+use control::{
+    HaltedKeys, HaltedLink, KernelPrograms, PassedAgreement, PassedKernelLink, PassedKernelPrograms,
+    TransmitLease,
+};
 use dataplane::fragmenter::FragmenterCounters;
 use dataplane::pipeline::PipelineCounters;
 use mka::KayCounters;
@@ -23,9 +26,11 @@ use netdev::port::PortCounters;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 use pnstore::{FIRST_BLOCK_PNS, PnBlock, Reservation, UnmarkedKey};
+use report::recent::LastValid;
 use report::{Baseline, FleetReport, ReloadReport, UpgradeReport};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use wire::Pn;
 
 use super::super::agreement::caks;
@@ -92,6 +97,10 @@ pub(in crate::run) struct PassedGateway {
     pub(in crate::run) baseline: Option<Baseline>,
     pub(in crate::run) speeds: SuiteSpeeds,
     pub(in crate::run) antedating: Antedating,
+    /// SHA-256 of the object file of the kernel's programs for links, in hexadecimal digits, if some are loaded.
+    pub(in crate::run) kernel_object: Option<String>,
+    /// Those that no link has; nothing where they are only judged.
+    pub(in crate::run) programs: Option<PassedKernelPrograms>,
 }
 
 /// A gateway's fleet.
@@ -115,6 +124,21 @@ pub(in crate::run) struct PassedLink {
     /// What it has counted and received ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
     pub(in crate::run) words: Vec<u64>,
     pub(in crate::run) fallback: Option<String>,
+    /// Its programs in the kernel, if it has some. They stand aside.
+    pub(in crate::run) programs: Option<PassedKernelLink>,
+    /// Whether its KaY says that programs take its SAs.
+    pub(in crate::run) kay_in_kernel: bool,
+    /// Moments of the last valid frames, since the gateway's start.
+    pub(in crate::run) last_valid: LastValid,
+}
+
+/// What only the main thread knows of a link.
+pub(in crate::run) struct AboutLink {
+    /// Its prepared interfaces, plain and protected.
+    pub(in crate::run) interfaces: [PassedInterface; 2],
+    pub(in crate::run) fallback: Option<String>,
+    pub(in crate::run) kay_in_kernel: bool,
+    pub(in crate::run) last_valid: LastValid,
 }
 
 /// The keys of a link.
@@ -183,10 +207,14 @@ impl Passed {
                 let ports = of.ports.iter().flat_map(PassedPort::descriptors);
                 ports.chain([of.pool.file]).collect::<Vec<_>>()
             };
-            link.interfaces.iter().flat_map(of_interface).chain(link.ports.iter().flat_map(of_ports))
+            let of_programs = link.programs.iter().flat_map(PassedKernelLink::descriptors);
+            let of_sides = link.interfaces.iter().flat_map(of_interface);
+            of_sides.chain(link.ports.iter().flat_map(of_ports)).chain(of_programs)
         });
-        let of_fleet = self.gateway.fleet.iter().filter_map(|fleet| fleet.lock);
-        self.gateway.locks.into_iter().chain(self.gateway.machine).chain(of_fleet).chain(of_links).collect()
+        let PassedGateway { locks, machine, programs, fleet, .. } = &self.gateway;
+        let spare = programs.iter().flat_map(PassedKernelPrograms::descriptors);
+        let of_fleet = fleet.iter().filter_map(|fleet| fleet.lock);
+        locks.iter().copied().chain(*machine).chain(of_fleet).chain(of_links).chain(spare).collect()
     }
 
     /// State passed on for a link's key agreement; given out once.
@@ -213,6 +241,7 @@ impl Passed {
         if !config.sites.is_empty() || config.links.len() != self.links.len() {
             return Err("the configuration has other links or sites than the running gateway".into());
         }
+        check_kernel_object(self.gateway.kernel_object.as_deref())?;
         config.links.iter().try_for_each(|link| self.link(link).map(drop))
     }
 
@@ -272,19 +301,32 @@ pub(super) fn why_not(link: &Link) -> Option<&'static str> {
     reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
 }
 
+/// SHA-256 of the object file of the kernel's programs for links.
+pub(super) fn kernel_object() -> String {
+    hex::encode(Sha256::digest(KernelPrograms::link_object()))
+}
+
+/// Whether this program knows the programs that are loaded. They stay: only a gateway that begins may load some.
+fn check_kernel_object(loaded: Option<&str>) -> Result<(), String> {
+    if loaded.is_some_and(|object| object != kernel_object()) {
+        return Err("the running gateway has other programs in the kernel; restart it instead".into());
+    }
+    Ok(())
+}
+
 /// Names of the receive SAs' leases.
 fn receive_leases(sas: &StaticSas) -> Vec<String> {
     sas.receive.iter().map(|sa| hex::encode(sa.lease_name().octets())).collect()
 }
 
 impl PassedLink {
-    /// A link that has left its worker. `interfaces` are its prepared ones, plain and protected. None if it cannot go on.
+    /// A link that has left its worker. None if it cannot go on.
     pub(super) fn new(
         halted: &mut HaltedLink,
         config: &Link,
-        interfaces: [PassedInterface; 2],
-        fallback: Option<String>,
+        about: AboutLink,
         unmarked: Option<&UnmarkedKey>,
+        programs: Option<PassedKernelLink>,
     ) -> Option<Self> {
         let (ports, words) = halted.link.pass_on()?;
         let keys = match &mut halted.keys {
@@ -307,16 +349,13 @@ impl PassedLink {
             HaltedKeys::Agreed(agreement) => PassedKeys::Agreed(Some(agreement.take()?)),
         };
         let name = halted.name.clone();
-        Some(Self { name, interfaces, ports: Some(ports), keys, words, fallback })
+        let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
+        let ports = Some(ports);
+        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
     }
 
     /// The same without what only moves: to be judged. None if it cannot go on, or something is under way.
-    pub(super) fn judged(
-        link: &Link,
-        control: &control::Gateway,
-        interfaces: [PassedInterface; 2],
-        fallback: Option<String>,
-    ) -> Option<Self> {
+    pub(super) fn judged(link: &Link, control: &control::Gateway, about: AboutLink) -> Option<Self> {
         let keys = match &link.keys {
             Keys::Static(sas) => {
                 let transmit = Transmit {
@@ -331,7 +370,9 @@ impl PassedLink {
             Keys::Agreed(_) => PassedKeys::Agreed(Some(control.agreement_to_be_judged(&link.name)?)),
             Keys::None => return None,
         };
-        Some(Self { name: link.name.clone(), interfaces, ports: None, keys, words: Vec::new(), fallback })
+        let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
+        let (name, ports, words, programs) = (link.name.clone(), None, Vec::new(), None);
+        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
     }
 
     /// Whether it is this link's.
@@ -420,6 +461,20 @@ impl Passed {
         let age = monotonic_microseconds().saturating_sub(self.gateway.clock_us);
         let now = Instant::now();
         now.checked_sub(Duration::from_micros(u64::try_from(age).unwrap_or(0))).unwrap_or(now)
+    }
+
+    /// Programs of the kernel that no link has.
+    ///
+    /// # Errors
+    /// Why they cannot be taken over.
+    pub fn kernel_programs(&self) -> Result<KernelPrograms, String> {
+        let programs = self.gateway.programs.as_ref().map(KernelPrograms::go_on);
+        programs.transpose().map(Option::unwrap_or_default).map_err(|error| error.to_string())
+    }
+
+    /// Moments of the last valid frames, by link.
+    pub(in crate::run) fn last_valid(&self) -> impl Iterator<Item = (String, LastValid)> {
+        self.links.iter().map(|link| (link.name.clone(), link.last_valid.clone()))
     }
 
     /// Capabilities that programs inherit which are started, as they were before.

@@ -32,6 +32,9 @@ fn another_form_of_ports_is_another_format() {
         keys: PassedKeys::Static { transmit, receive: vec![], unmarked: None },
         words: vec![],
         fallback: None,
+        programs: None,
+        kay_in_kernel: false,
+        last_valid: LastValid::default(),
     };
     let interface = |name: &str| {
         format!(r#"{{"name":"{name}","index":1,"descriptors":[3,4],"guards":[5,6],"remaining_offloads":[]}}"#)
@@ -45,7 +48,8 @@ fn another_form_of_ports_is_another_format() {
         r#""ports":[{"AfPacket":{"descriptors":[7,8],"place_octets":2,"next":0,"mtu":9,"counters":[]}},"#,
         r#"{"AfXdp":{"descriptors":[1,2,3,4],"sockets":[],"places":1,"depth":2,"in_flight":[],"native":true,"mtu":9,"#,
         r#""description":"","counters":[]}}]},"keys":{"Static":{"transmit":{"lease":"00","an":0,"next":1,"through":2,"block":1},"#,
-        r#""receive":[],"unmarked":null}},"words":[],"fallback":null}"#,
+        r#""receive":[],"unmarked":null}},"words":[],"fallback":null,"#,
+        r#""programs":null,"kay_in_kernel":false,"last_valid":{"any":null,"scs":{}}}"#,
     ];
     assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (4, expected.concat()));
 }
@@ -57,4 +61,13 @@ fn a_document_of_another_layout_is_refused() {
     other.swap(0, 1);
     assert!(Passed::parse(document(&other).as_bytes()).unwrap_err().contains("other counters"));
     assert!(Passed::parse(document(&layout()).as_bytes()).unwrap_err().contains("cannot be read"));
+}
+
+/// What programs have in their maps is known by their object file alone.
+#[test]
+fn other_programs_in_the_kernel_are_refused() {
+    assert_eq!(check_kernel_object(None), Ok(()), "none are loaded");
+    assert_eq!(check_kernel_object(Some(&kernel_object())), Ok(()));
+    assert!(check_kernel_object(Some(&"0".repeat(64))).unwrap_err().contains("other programs in the kernel"));
+    assert_eq!(kernel_object().len(), 64);
 }
