@@ -112,7 +112,7 @@ fn what_routers_and_firewalls_on_the_way_do_is_told() {
         ),
         (
             "meta l4proto udp drop",
-            "UDP 7787 gets as far as 198.51.100.5, and nothing answers behind it; let it in at the firewall and NAT of the other plant",
+            "UDP 7787 gets as far as 198.51.100.5, and nothing behind 198.51.100.5 answers; look first at this plant's firewall, then at firewall and NAT of the other plant",
         ),
     ] {
         filter(apart.internet(), "forward", rule);
@@ -120,7 +120,7 @@ fn what_routers_and_firewalls_on_the_way_do_is_told() {
         no_filter(apart.internet());
     }
     filter(apart.other(), "input", "meta l4proto udp drop");
-    apart.doctor_says("nothing answers behind it; let it in at the firewall and NAT of the other plant");
+    apart.doctor_says("nothing behind 198.51.100.5 answers; look first at this plant's firewall, then at firewall and NAT of the other plant");
     no_filter(apart.other());
 
     apart.internet().ip(&["link", "set", "to2", "mtu", "1000"]).unwrap();

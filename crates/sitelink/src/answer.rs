@@ -105,7 +105,7 @@ impl Answer {
     async fn handshake(self: Arc<Self>, incoming: Incoming) {
         let from = incoming.remote_address();
         // It has heard a Retry.
-        let hears = incoming.remote_address_validated();
+        let hears = !incoming.may_retry();
         // One verifier each, to know which key was shown by whom.
         let (peers, most_payload) =
             self.shared.with_roster(|roster| (roster.by_key(), roster.most_payload()));

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const STEADY: Duration = Duration::from_secs(3);
 /// Answered probes of a path or a peer that are waited for, ten seconds of them: fewer show little of its jitter.
 const PROBES: u16 = 50;
-/// Silent peers whose ways are probed: each costs some seconds.
+/// Silent peers whose ways are probed at most: each costs some seconds.
 const PROBED: usize = 4;
 /// Interval between looks at the site's sockets.
 const LOOK: Duration = Duration::from_millis(1);
@@ -92,8 +92,9 @@ pub(super) fn of_site(
     let mut probed = 0;
     for (peer, report) in site.peers.iter().zip(&peers) {
         if silence::is_silent(report) {
-            probed += 1;
-            let way = if probed > PROBED { None } else { silence::way(site, peer, report) };
+            let to = if probed < PROBED { silence::probed(site, peer, report) } else { None };
+            probed += usize::from(to.is_some());
+            let way = to.and_then(|to| Some((to, way::Way::find(site.bind, to).ok()?)));
             findings.push(silence::finding(site, peer, report, &peers, way));
         } else {
             findings.extend(of_peer(site, peer, report, &peers, mtu));

@@ -13,12 +13,16 @@ pub(super) fn is_silent(report: &SitePeerReport) -> bool {
     !matches!(report.state.as_str(), "plain" | "connected" | "greeting" | "refused" | "waiting")
 }
 
-/// Finds out on which way packets to a silent peer end; none where that cannot be asked.
-pub(super) fn way(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<(SocketAddr, Way)> {
-    let endpoint = peer.endpoint.as_ref().filter(|_| peer.via.is_none() && report.cure.is_empty())?;
-    let fits = |to: &SocketAddr| to.is_ipv4() == site.bind.is_ipv4() || site.bind.ip().is_unspecified();
-    let to = endpoint.to_string().to_socket_addrs().ok()?.find(fits)?;
-    Some((to, Way::find(site.bind, to).ok()?))
+/// Where the way to a silent peer is probed: none where that says nothing. Of several paths the first with an endpoint stands for all.
+pub(super) fn probed(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<SocketAddr> {
+    let endpoint = peer.endpoints().next().filter(|_| peer.via.is_none() && report.cure.is_empty())?;
+    reachable(site.bind, endpoint.to_string().to_socket_addrs().ok()?)
+}
+
+/// The first of a name's addresses to which a socket at `bind` can send: `[::]` alone takes both kinds.
+fn reachable(bind: SocketAddr, addresses: impl IntoIterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let both = bind.is_ipv6() && bind.ip().is_unspecified();
+    addresses.into_iter().find(|to| both || to.is_ipv4() == bind.is_ipv4())
 }
 
 /// The finding about a silent peer. `reports` are those of all peers.
@@ -54,7 +58,7 @@ pub(super) fn finding(
         }
         (None, None) => format!(
             "{name} does not answer{because}: start its gateway or doctor there; let UDP {} in at its firewall and out at yours",
-            peer.endpoint.as_ref().map_or(site.bind.port(), |endpoint| endpoint.port),
+            peer.endpoints().next().map_or(site.bind.port(), |endpoint| endpoint.port),
         ),
     };
     Finding::problem("peer", text)
@@ -72,6 +76,9 @@ fn why(to: SocketAddr, way: Way, gets_out: bool) -> String {
         ),
         Way::NarrowHere => format!(
             "the interface of this box towards {ip} carries less than the {needed} octets that QUIC needs; raise its MTU"
+        ),
+        Way::Narrow { by, octets: 0 } => format!(
+            "the path behind {by} carries packets of too few octets, and QUIC needs {needed}; raise its MTU"
         ),
         Way::Narrow { by, octets } => format!(
             "the path behind {by} carries packets of {octets} octets, and QUIC needs {needed}; raise its MTU"
@@ -92,7 +99,7 @@ fn why(to: SocketAddr, way: Way, gets_out: bool) -> String {
             "UDP {port} is lost behind {by}, before the internet; let it out at the firewall of this plant"
         ),
         Way::Lost { behind: Some(by) } => format!(
-            "UDP {port} gets as far as {by}, and nothing answers behind it; let it in at the firewall and NAT of the other plant, where doctor says whether it comes"
+            "UDP {port} gets as far as {by}, and nothing behind {by} answers; look first at this plant's firewall, then at firewall and NAT of the other plant, where doctor says whether it comes"
         ),
         Way::Lost { behind: None } if gets_out => format!(
             "UDP {port} to {ip} is lost, and other peers answer; let it in at the firewall and NAT of that plant"
@@ -111,5 +118,25 @@ const fn is_inside(ip: IpAddr) -> bool {
             four.is_private() || first == 100 && second & 0xc0 == 64
         }
         IpAddr::V6(six) => six.is_unique_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_sends_to_addresses_of_its_kind() {
+        let [six, four] = ["[2001:db8::1]:7", "192.0.2.1:7"].map(|to| to.parse::<SocketAddr>().unwrap());
+        for (bind, first, of_four_alone) in [
+            ("0.0.0.0:7", Some(four), Some(four)),
+            ("192.0.2.9:7", Some(four), Some(four)),
+            ("[::]:7", Some(six), Some(four)),
+            ("[2001:db8::9]:7", Some(six), None),
+        ] {
+            let bind = bind.parse().unwrap();
+            assert_eq!(reachable(bind, [six, four]), first, "{bind}");
+            assert_eq!(reachable(bind, [four]), of_four_alone, "{bind}");
+        }
     }
 }

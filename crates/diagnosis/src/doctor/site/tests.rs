@@ -72,6 +72,23 @@ fn a_known_reason_has_one_cure() {
 }
 
 #[test]
+fn a_silent_peer_is_probed_where_it_is_called() {
+    let paths = "paths = [{}, { endpoint = \"198.51.100.7:7777\" }, { endpoint = \"198.51.100.8:7778\" }]";
+    let to: SocketAddr = "198.51.100.7:7777".parse().unwrap();
+    for (peer, cure, expected) in [
+        (ENDPOINT, "", Some(to)),
+        (ENDPOINT, "correct the name", None),
+        (paths, "", Some(to)),
+        ("", "", None),
+    ] {
+        let site = site(peer);
+        let mut report = peer_report(&site.peers[0], None, None, None);
+        report.cure = cure.into();
+        assert_eq!(silence::probed(&site, &site.peers[0], &report), expected, "{peer} {cure}");
+    }
+}
+
+#[test]
 fn each_end_of_a_way_has_its_cure() {
     use way::Way;
     let site = site(ENDPOINT);
@@ -90,6 +107,11 @@ fn each_end_of_a_way_has_its_cure() {
             false,
             "behind 198.51.100.5 carries packets of 1000 octets",
         ),
+        (
+            Way::Narrow { by: router, octets: 0 },
+            false,
+            "behind 198.51.100.5 carries packets of too few octets",
+        ),
         (Way::Closed { by: to.ip() }, false, "nobody listens at UDP 7777 of 198.51.100.7; start its gateway"),
         (Way::Closed { by: router }, false, "198.51.100.5 refuses UDP 7777 to 198.51.100.7; let it pass"),
         (Way::Forbidden { by: to.ip() }, false, "198.51.100.7 refuses UDP 7777 to 198.51.100.7; let it pass"),
@@ -103,12 +125,12 @@ fn each_end_of_a_way_has_its_cure() {
         (
             Way::Lost { behind: Some(inside) },
             true,
-            "gets as far as 192.168.1.1, and nothing answers behind it",
+            "gets as far as 192.168.1.1, and nothing behind 192.168.1.1 answers; look first at this plant's firewall",
         ),
         (
             Way::Lost { behind: Some(router) },
             false,
-            "gets as far as 198.51.100.5, and nothing answers behind it",
+            "gets as far as 198.51.100.5, and nothing behind 198.51.100.5 answers; look first at this plant's firewall",
         ),
         (Way::Lost { behind: None }, true, "is lost, and other peers answer; let it in"),
         (Way::Lost { behind: None }, false, "no router says where; let it pass at the firewalls of both"),

@@ -206,31 +206,37 @@ impl Prober {
         }
     }
 
-    /// The next of what the kernel keeps of errors.
+    /// The next of what the kernel keeps of errors, without those that mean nothing here.
     fn said(&self) -> io::Result<Option<Said>> {
-        let needed = Way::needed(self.to) as u32;
-        let mut space = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
-        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let mut octets = [0; 64];
-        let mut buffers = [io::IoSliceMut::new(&mut octets)];
-        let message = match recvmsg::<SockaddrStorage>(
-            self.socket.as_raw_fd(),
-            &mut buffers,
-            Some(&mut space),
-            flags,
-        ) {
-            Err(Errno::EAGAIN) => return Ok(None),
-            other => other?,
-        };
-        Ok(message.cmsgs()?.find_map(|part| match part {
-            ControlMessageOwned::Ipv4RecvErr(error, by) => {
-                said(&error, by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into()), needed)
+        loop {
+            let mut space = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
+            let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+            let mut octets = [0; 64];
+            let mut buffers = [io::IoSliceMut::new(&mut octets)];
+            let message = match recvmsg::<SockaddrStorage>(
+                self.socket.as_raw_fd(),
+                &mut buffers,
+                Some(&mut space),
+                flags,
+            ) {
+                Err(Errno::EAGAIN) => return Ok(None),
+                other => other?,
+            };
+            let said = message.cmsgs()?.find_map(|part| match part {
+                ControlMessageOwned::Ipv4RecvErr(error, by) => {
+                    let by = by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into());
+                    said(&error, by, Way::needed(self.to))
+                }
+                ControlMessageOwned::Ipv6RecvErr(error, by) => {
+                    let by = by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into());
+                    said(&error, by, Way::needed(self.to))
+                }
+                _ => None,
+            });
+            if said.is_some() {
+                return Ok(said);
             }
-            ControlMessageOwned::Ipv6RecvErr(error, by) => {
-                said(&error, by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into()), needed)
-            }
-            _ => None,
-        }))
+        }
     }
 }
 
@@ -243,7 +249,7 @@ fn probe() -> [u8; PROBE] {
 
 /// The meaning of an entry of the error queue (ip(7)), with who said it. Probes have `needed` octets: a network that carries as many is not
 /// too narrow, whoever says so.
-fn said(error: &libc::sock_extended_err, by: Option<IpAddr>, needed: u32) -> Option<Said> {
+fn said(error: &libc::sock_extended_err, by: Option<IpAddr>, needed: usize) -> Option<Said> {
     if error.ee_origin == libc::SO_EE_ORIGIN_LOCAL {
         return Some(Said::Here(Errno::from_raw(error.ee_errno as i32)));
     }
@@ -251,7 +257,9 @@ fn said(error: &libc::sock_extended_err, by: Option<IpAddr>, needed: u32) -> Opt
     let octets = error.ee_info;
     Some(match (error.ee_origin, error.ee_type, error.ee_code) {
         (libc::SO_EE_ORIGIN_ICMP, 11, _) | (libc::SO_EE_ORIGIN_ICMP6, 3, _) => Said::PassedOn { by },
-        (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _) if octets >= needed => return None,
+        (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _) if octets as usize >= needed => {
+            return None;
+        }
         (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _) => {
             Said::Ends(Way::Narrow { by, octets })
         }
@@ -289,7 +297,7 @@ mod tests {
         let by = Ipv4Addr::new(192, 0, 2, 1).into();
         let of = |octets| {
             let error = libc::sock_extended_err {
-                ee_errno: libc::EMSGSIZE as u32,
+                ee_errno: 90,
                 ee_origin: libc::SO_EE_ORIGIN_ICMP,
                 ee_type: 3,
                 ee_code: 4,
@@ -311,6 +319,11 @@ mod tests {
         let peer = UdpSocket::bind(own).unwrap();
         let to = peer.local_addr().unwrap();
         assert_eq!(Way::find(own, to).unwrap(), Way::Open);
+        let mut probe = [0; 2 * PROBE];
+        assert_eq!(peer.recv(&mut probe).unwrap(), PROBE);
+        // A site's data has 0 in the second bit.
+        assert_eq!(probe[0] & 0xc0, 0xc0);
+        assert!(probe[1..5].iter().all(|octet| octet & 0x0f == 0x0a), "{:?}", &probe[..5]);
         drop(peer);
         assert_eq!(Way::find(own, to).unwrap(), Way::Closed { by: to.ip() });
     }
