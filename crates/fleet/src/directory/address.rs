@@ -149,7 +149,7 @@ mod tests {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), expected);
             // Of a command that is given on, nothing is lost.
-            assert_eq!(address.argument().to_str().unwrap().parse(), Ok(address), "{text}");
+            assert_eq!(address.argument().to_str().unwrap().parse::<Address>(), Ok(address), "{text}");
         }
         for (text, why) in [
             ("", "it is empty"),

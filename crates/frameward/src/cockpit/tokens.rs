@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr;
@@ -105,15 +105,47 @@ impl Tokens {
         let text = std::fs::read_to_string(path).map_err(|error| {
             format!("{place}: cannot be read: {error}; name the file that frameward fleet token has made")
         })?;
-        let mut known = Vec::new();
-        for (line, text) in (1..).zip(text.lines()) {
-            known.extend(parse(text).map_err(|why| format!("{place}:{line}: {why}"))?);
-        }
-        match known.is_empty() {
+        let known = Self::parsed(path, &text)?;
+        match known.0.is_empty() {
             true => Err(format!(
                 "{place}: has no token, so nobody could look; make one: frameward fleet token NAME --to {place}"
             )),
-            false => Ok(Self(known)),
+            false => Ok(known),
+        }
+    }
+
+    /// The file's lines. Who has which role must not hang on their order.
+    fn parsed(path: &Path, text: &str) -> Result<Self, String> {
+        let mut known = Self(Vec::new());
+        for (line, text) in (1..).zip(text.lines()) {
+            let failed = |why: String| format!("{}:{line}: {why}", path.display());
+            if let Some((hash, who)) = parse(text).map_err(failed)? {
+                known.has_room_for(&hash, &who).map_err(failed)?;
+                known.0.push((hash, who));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Fails if the token or certificate has a line, or the name another role.
+    fn has_room_for(&self, hash: &Hash, who: &Who) -> Result<(), String> {
+        let name = |who: &Who| who.name.clone().unwrap_or_default();
+        if let Some(other) = self.of(hash) {
+            return Err(format!(
+                "this token or certificate has a line already, as {} {}; remove one of the two lines",
+                name(other),
+                other.role
+            ));
+        }
+        let other = self.0.iter().map(|(_, other)| other).find(|other| other.name == who.name);
+        match other {
+            Some(other) if other.role != who.role => Err(format!(
+                "{} is {} here, and {} in another line; remove the other line, or take another name",
+                name(who),
+                who.role,
+                other.role
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -175,10 +207,17 @@ fn add_line(path: &Path, name: &str, role: Role, hash: &Hash) -> Result<(), Stri
     let failed = |error: &dyn fmt::Display| {
         format!("{}: {error}; name a file that this user can write", path.display())
     };
-    let line = format!("{name} {role} {}\n", hex::encode(hash));
-    let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
     let mut file = opened.map_err(|error| failed(&error))?;
     config::key_file::check_file(path).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|error| failed(&error))?;
+    let who = Who { name: Some(name.to_owned()), role };
+    let known = Tokens::parsed(path, &text)?;
+    known.has_room_for(hash, &who).map_err(|why| format!("{}: {why}", path.display()))?;
+    // An editor may have left the last line without its end.
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let line = format!("{end}{name} {role} {}\n", hex::encode(hash));
     file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| failed(&error))
 }
 

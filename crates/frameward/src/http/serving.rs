@@ -124,14 +124,45 @@ async fn accept<Connection>(
     }
 }
 
-/// Closes the oldest connections of strangers, and of known clients, until there are fewer than `most` of each.
+/// Closes the oldest connections of strangers until there is room for one more, and those of known clients that are more than `most`: the one that
+/// comes is a stranger, and crowds out no known one.
 fn make_room(connections: &mut VecDeque<(AbortHandle, Known)>, most: usize) {
-    for is_known in [false, true] {
+    for (is_known, stay) in [(false, most.saturating_sub(1)), (true, most)] {
         let of_kind = |(_, known): &(AbortHandle, Known)| known.is() == is_known;
-        while connections.iter().filter(|one| of_kind(one)).count() >= most {
+        while connections.iter().filter(|one| of_kind(one)).count() > stay {
             let oldest = connections.iter().position(of_kind).and_then(|at| connections.remove(at));
             let Some((oldest, _)) = oldest else { break };
             oldest.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many known clients as may be stay, whoever comes; one more closes the oldest of them.
+    #[test]
+    fn a_stranger_closes_no_connection_of_a_known_client() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let connection =
+            |known: &Known| (runtime.spawn(std::future::pending::<()>()).abort_handle(), known.clone());
+        let clients: Vec<Known> = (0..7).map(|_| Known::default()).collect();
+        let mut connections: VecDeque<_> = clients.iter().map(connection).collect();
+        let there = |connections: &VecDeque<(AbortHandle, Known)>| {
+            let is_there =
+                |client: &Known| connections.iter().any(|(_, known)| Arc::ptr_eq(&known.0, &client.0));
+            clients.iter().map(is_there).collect::<Vec<_>>()
+        };
+        // Three are known, and four are not: the oldest two of these make room.
+        [0, 2, 4].iter().for_each(|at: &usize| clients[*at].learn());
+        make_room(&mut connections, 3);
+        assert_eq!(there(&connections), [true, false, true, false, true, true, true]);
+        make_room(&mut connections, 3);
+        assert_eq!(there(&connections), [true, false, true, false, true, true, true]);
+        // A fourth one shows who it is.
+        clients[6].learn();
+        make_room(&mut connections, 3);
+        assert_eq!(there(&connections), [false, false, true, false, true, true, true]);
     }
 }

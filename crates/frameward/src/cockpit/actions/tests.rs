@@ -103,7 +103,7 @@ fn no_word_of_a_request_becomes_a_switch() {
 fn a_command_gets_the_whole_address_of_the_directory() {
     let given = |address: Address, change: &Change| {
         let command = actions_in(address, Some(signing())).command(change, "press", "anna").unwrap();
-        let prefix = "--directory=".as_bytes();
+        let prefix = b"--directory=";
         let mut arguments = command.get_args().map(OsStr::as_bytes);
         arguments.find_map(|one| one.strip_prefix(prefix)).map(<[u8]>::to_vec).unwrap()
     };
@@ -120,7 +120,7 @@ fn a_command_gets_the_whole_address_of_the_directory() {
         ] {
             let address: Address = text.parse().unwrap();
             let got = String::from_utf8(given(address.clone(), &change)).unwrap();
-            assert_eq!(got.parse(), Ok(address), "{text}: {got}");
+            assert_eq!(got.parse::<Address>(), Ok(address), "{text}: {got}");
         }
         // Paths are octets.
         let path = OsStr::from_bytes(b"fl\xffeet.redb");

@@ -45,6 +45,16 @@ fn a_file_with_a_mistake_is_refused_with_its_line_and_cure() {
         ("anna viewer secret\n".to_owned(), 0o600, "viewers:1: the third word is no SHA-256"),
         (format!("anna {hash}\n"), 0o600, "viewers:1: a line is: NAME ROLE SHA-256"),
         (format!("anna viewer {hash} more\n"), 0o600, "viewers:1: a line is: NAME ROLE SHA-256"),
+        (
+            format!("anna viewer {hash}\n\nbert signer {}\n", "AA:".repeat(31) + "AA"),
+            0o600,
+            "viewers:3: this token or certificate has a line already, as anna viewer; remove one",
+        ),
+        (
+            format!("anna viewer {hash}\nanna signer {}\n", "b".repeat(64)),
+            0o600,
+            "viewers:2: anna is signer here, and viewer in another line; remove the other line",
+        ),
     ] {
         fs::write(&path, &text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -82,4 +92,24 @@ fn a_certificate_has_a_role_by_its_fingerprint() {
     let tokens = Tokens::read(&path).unwrap();
     assert_eq!(tokens.of(&hash).map(|who| who.role), Some(Role::Operator));
     assert_eq!(tokens.of_token(&hex::encode(hash)), None, "the hash of something is no token");
+}
+
+/// Who is in the file twice has one role, and a token or certificate one owner.
+#[test]
+fn a_second_line_that_says_otherwise_is_not_added() {
+    let place = TestDirectory::new("cockpit-tokens-twice");
+    let path = place.path().join("viewers");
+    let first = add(&path, "anna", Role::Viewer).unwrap();
+    let before = fs::read_to_string(&path).unwrap();
+    let why = add(&path, "anna", Role::Signer).unwrap_err();
+    assert!(why.contains("viewers: anna is signer here, and viewer in another line; remove"), "{why}");
+    let hash = Sha256::digest(hex::decode(first.as_str()).unwrap()).into();
+    let why = add_line(&path, "bert", Role::Signer, &hash).unwrap_err();
+    assert!(why.contains("viewers: this token or certificate has a line already, as anna viewer"), "{why}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), before, "nothing was added");
+    // A second token with the same role is no contradiction, also behind a line without its end.
+    fs::write(&path, before.trim_end()).unwrap();
+    let second = add(&path, "anna", Role::Viewer).unwrap();
+    let tokens = Tokens::read(&path).unwrap();
+    assert!([first, second].iter().all(|token| tokens.of_token(token).is_some()));
 }
