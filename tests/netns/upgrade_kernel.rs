@@ -173,7 +173,8 @@ fn a_gateway_in_the_kernel_that_dies_in_an_upgrade_repeats_no_packet_number() {
                     let command = asks_for_upgrade(&scratch, "a");
                     lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
                 };
-                std::thread::sleep(Duration::from_millis(70 + 20 * round));
+                // At some moment before the new program has begun, or behind its first frames.
+                std::thread::sleep(Duration::from_millis(70 + 60 * round));
                 a.program().signal(Signal::SIGKILL).unwrap();
                 asking.wait(DEADLINE).unwrap();
             }
