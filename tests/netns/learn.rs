@@ -62,6 +62,12 @@ fn what_was_learned_at_a_bridge_protects_the_machines() {
     // Nothing is written over.
     let again = frameward(here, &learn);
     assert!(again.stderr.contains("cell-4-a.toml already exists"), "{}", again.stderr);
+    // Nor is one box's file made beside an old one of the other.
+    scratch.write("half-b.toml", "").unwrap();
+    let half: Vec<&str> = learn.iter().map(|word| if *word == "cell-4" { "half" } else { *word }).collect();
+    let refused = frameward(here, &half);
+    assert!(refused.stderr.contains("half-b.toml already exists"), "{}", refused.stderr);
+    assert!(!scratch.path().join("half-a.toml").exists());
     exchange.stop().unwrap();
 
     for namespace in [here, there] {

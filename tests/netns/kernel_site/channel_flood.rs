@@ -5,6 +5,8 @@ use super::*;
 /// MKPDUs that are sent, and the pause between two.
 const MKPDUS: u8 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Time in which one has to come: then a member sends the next one (IEEE 802.1X, MKA Hello Time).
+const HELLO: Duration = Duration::from_secs(2);
 
 /// An MKPDU of a station of plant 0.
 fn mkpdu(number: u8) -> Vec<u8> {
@@ -13,21 +15,28 @@ fn mkpdu(number: u8) -> Vec<u8> {
     frame
 }
 
-/// How many of the MKPDUs are on the other LAN before the next one is sent.
+/// How many of the MKPDUs are on the other LAN while they are worth something.
 fn timely(world: &mut World) -> usize {
     let mut timely = 0;
     for number in 0..MKPDUS {
         world.probes[0].send(&mkpdu(number)).unwrap();
-        let end = Instant::now() + PAUSE;
-        while Instant::now() < end {
-            let Some(seen) = world.probes[1].receive_waiting().unwrap() else {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
-            };
-            timely += usize::from(seen.octets[12..14] == [0x88, 0x8e] && seen.octets[16] == number);
-        }
+        timely += usize::from(comes(&mut world.probes[1], number));
+        std::thread::sleep(PAUSE);
     }
     timely
+}
+
+/// Whether this MKPDU comes within [`HELLO`].
+fn comes(probe: &mut PacketSocket, number: u8) -> bool {
+    let end = Instant::now() + HELLO;
+    while Instant::now() < end {
+        match probe.receive_waiting().unwrap() {
+            Some(seen) if seen.octets[12..14] == [0x88, 0x8e] && seen.octets[16] == number => return true,
+            Some(_) => {}
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    false
 }
 
 /// The checksum of an IPv4 header anew.

@@ -1,6 +1,6 @@
 //! `frameward cell`: its arguments, and where its lines go.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use diagnosis::learn::proposal::{Learned, Setting};
 use diagnosis::learn::{Learner, source};
-use frameward::keygen;
+use frameward::keygen::{self, KeygenError};
 use wire::MacAddr;
 
 use crate::{Failure, print, tell, told};
@@ -163,10 +163,21 @@ fn unheard(learned: &Learned) -> impl Iterator<Item = &MacAddr> {
 }
 
 fn write(learned: &Learned, directory: &Path) -> Result<(), Failure> {
-    for end in 0..2 {
-        let path = directory.join(format!("{}.toml", learned.gateway(end)));
-        keygen::write_new_text(&path, learned.configuration(end).as_bytes())
-            .map_err(|error| told(&format_args!("cell learn: {error}"), Failure::Failed))?;
+    let failed = |error: KeygenError| told(&format_args!("cell learn: {error}"), Failure::Failed);
+    let paths = [0, 1].map(|end| directory.join(format!("{}.toml", learned.gateway(end))));
+    // One file alone is no cell, and would be in the way of the next try.
+    if let Some(path) = paths.iter().find(|path| path.exists()) {
+        return Err(failed(KeygenError::Exists(path.clone())));
+    }
+    for (end, path) in paths.iter().enumerate() {
+        if let Err(error) = keygen::write_new_text(path, learned.configuration(end).as_bytes()) {
+            for made in &paths[..end] {
+                let _ = fs::remove_file(made);
+            }
+            return Err(failed(error));
+        }
+    }
+    for path in &paths {
         tell(&format_args!("cell learn: made {}", path.display()));
     }
     Ok(())

@@ -10,10 +10,10 @@ use diagnosis::doctor::{self, Options};
 use crate::{Failure, load, of_fleet, print, tell, told};
 
 pub(crate) const AFTER_HELP: &str = "\
-Stop the gateways, and start doctor on both boxes, in any order, within the time of --wait. It
-sends only from protected ports, and at most --rate probes a second (200 are 1.3 Mbit/s each way).
-It does not change the interfaces. If a gateway runs, doctor does not disturb it: it checks this
-box, and reads the gateway's counters.
+Stop the gateways, and start doctor on both boxes, in any order, within the time of --wait. For a
+link it sends only from protected ports, and at most --rate probes a second (200 are 1.3 Mbit/s each
+way). It does not change the interfaces. If a gateway runs, doctor does not disturb it: it checks
+this box, and reads the gateway's counters.
 
 For a site, doctor calls its peers for up to 15 seconds. Their gateways may run, or their doctors.
 It checks whether they answer and know the site's key, the round trip, and what the path carries.
