@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ciborium_ll::Header as Head;
@@ -78,10 +79,11 @@ impl Acceptor {
         Self::with_lock(member, path, None)
     }
 
-    /// The same with the lock ([`Self::lock`]) that the program before has passed on: nobody else had it meanwhile.
+    /// The same with the lock ([`Self::lock`]) that the program before has passed on: nobody else had it meanwhile. That of another member or
+    /// directory is none, and the own one is taken.
     ///
     /// # Errors
-    /// `Disk` and `Damaged`.
+    /// As [`Self::open`].
     pub fn go_on(member: Member, path: &Path, lock: File) -> Result<Self, AcceptError> {
         Self::with_lock(member, path, Some(lock))
     }
@@ -92,9 +94,10 @@ impl Acceptor {
         let kept = path.join(&file);
         let disk_error = |source| AcceptError::Disk { path: kept.clone(), source };
         let mut disk = Directory::open(path).map_err(disk_error)?;
-        let lock = match lock {
+        let place = path.join(format!("{name}.lock"));
+        let lock = match lock.filter(|lock| is_at(lock, &place)) {
             Some(lock) => Some(lock),
-            None => own_lock::take(&path.join(format!("{name}.lock"))).map_err(disk_error)?,
+            None => own_lock::take(&place).map_err(disk_error)?,
         };
         let lock = lock.ok_or_else(|| AcceptError::InUse { path: kept.clone() })?;
         let reached = match disk.read(&file).map_err(disk_error)?.as_deref().map(Reached::parse) {
@@ -132,6 +135,14 @@ impl Acceptor {
             self.reached = Some(accepted.reached);
         }
         Ok(accepted)
+    }
+}
+
+/// Whether an open file is the one that lies there.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
+        _ => false,
     }
 }
 

@@ -16,6 +16,9 @@
 //! | does not run | no socket, one that nobody listens on, or it waits for a version | ends: it reads the version when it starts, and the operator hears of that when it has answered |
 //! | does not tell | anything else | is taken back |
 //!
+//! What a gateway takes over at a start alone waits for a restart, and is on trial then. If it is taken back no reload leads to the version
+//! before: the gateway ends, and the service manager starts it with that.
+//!
 //! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile.
 
 mod gateway;
@@ -43,12 +46,16 @@ use tracing::{error, info, warn};
 use turn::{AgentTurn, Work};
 pub use turn::{Turns, UpgradeTurn};
 
+use crate::membership::OnBox;
+
 /// Time that all that stood has to stand again.
 const PROOF: Duration = Duration::from_secs(30);
 /// Time between two looks at links at the end of that, and at whether the agent shall stop.
 const LOOK: Duration = Duration::from_millis(500);
 /// How many looks at the end find a link standing at least once.
 const LAST_LOOKS: u32 = 6;
+/// Time in which the operator hears why a gateway ends. It ends all the same.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// First pause before a directory that is away is tried again.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause. Each takes between half of its time and all of it, so that agents do not come back at once.
@@ -108,6 +115,8 @@ struct Told {
     is_gateway_away: bool,
     /// The gateway may run with another version than the one in its folder: when it is asked again, and the pause behind that.
     reload: Option<(Instant, Duration)>,
+    /// The gateway has to end, and why.
+    ends: Option<String>,
 }
 
 impl Told {
@@ -194,6 +203,11 @@ impl Agent {
         self.acceptor.lock()
     }
 
+    /// What its box says of its fleet.
+    pub(crate) fn on_box(&self) -> OnBox {
+        OnBox::new(self.acceptor.member(), &self.directory, &self.folder)
+    }
+
     /// Turn for one look at a directory that is a file, or one write to it. No upgrade waits for the network.
     fn at_file(&self, stop: &AtomicBool) -> Option<AgentTurn> {
         match self.directory {
@@ -218,6 +232,7 @@ impl Agent {
                 None => {}
             }
         }
+        self.end(gateway, &mut told, stop);
         while !stop.load(Ordering::Relaxed) {
             self.reload_again(gateway, &mut told, stop);
             let followed = self.follow(&mut directory, gateway, &mut told, stop);
@@ -265,6 +280,7 @@ impl Agent {
                 told.considered = Some(Instant::now());
                 self.consider(&entry.value, gateway, told, stop);
                 told.last = entry.value;
+                self.end(gateway, told, stop);
             }
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -447,11 +463,55 @@ impl Agent {
             // The gateway ends, and the next agent judges the trial.
             Reloaded::Unknown(_) if stop.load(Ordering::Relaxed) => {}
             Reloaded::Unknown(why) => {
-                self.take_back(trial, &why);
-                let reloaded = reload(gateway, told);
-                told.reloaded(&reloaded);
+                self.go_back(trial, &why, gateway, told);
             }
         }
+    }
+
+    /// Takes a version back, and has the gateway load the one before. A gateway that was started with what a reload cannot change has to end
+    /// for that.
+    fn go_back(&self, trial: &Trial, why: &str, gateway: &dyn RunningGateway, told: &mut Told) {
+        self.take_back(trial, why);
+        let reloaded = reload(gateway, told);
+        told.reloaded(&reloaded);
+        let Trial { version, before, .. } = *trial;
+        let is_back = self.folder.version() == Some(before);
+        if !is_back || !matches!(reloaded, Reloaded::Refused(_)) || !gateway.begins_with_agent() {
+            return;
+        }
+        let keys = self.folder.wants_restart(trial);
+        if keys.is_empty() {
+            return;
+        }
+        told.reload = None;
+        let ends = format!(
+            "{} in [gateway] cannot change while the gateway runs; the gateway ends, to be started with version {before}",
+            keys.join(", ")
+        );
+        // Until then it runs with the other one, and then with none.
+        self.seen.version(None, FleetState::TakenBack, Some(format!("{why}; {ends}")));
+        told.ends = Some(format!("version {version} is taken back, and {ends}"));
+    }
+
+    /// Has the gateway end, if it has to. The operator hears why, if the directory takes that in time.
+    fn end(&mut self, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
+        let Some(why) = told.ends.take() else { return };
+        std::thread::scope(|scope| {
+            let tell = || {
+                let _turn = self.at_file(stop);
+                if let Ok(mut directory) = self.directory.open() {
+                    self.beat(&mut *directory, told);
+                }
+            };
+            // A directory may be silent for ever: this thread may wait for it, and the gateway may not.
+            let telling = std::thread::Builder::new().name("fw-fleet".to_owned()).spawn_scoped(scope, tell);
+            let since = Instant::now();
+            while telling.as_ref().is_ok_and(|telling| !telling.is_finished()) && since.elapsed() < FAREWELL {
+                sleep(LOOK / 10);
+            }
+            gateway.end(&why);
+        });
+        wait(PROOF, stop);
     }
 
     /// A running gateway does not take what is on trial. What it takes at a start alone waits there for that, still on trial, if an agent begins
@@ -489,9 +549,7 @@ impl Agent {
             }
             wait(LOOK, stop);
         }
-        self.take_back(trial, &standing::fallen(&fallen));
-        let reloaded = reload(gateway, told);
-        told.reloaded(&reloaded);
+        self.go_back(trial, &standing::fallen(&fallen), gateway, told);
     }
 
     /// Parts that stood before and are in the configuration still.

@@ -18,6 +18,7 @@ use fleet::install::ConfigurationFolder;
 use fleet::{AcceptError, GatewayName, Member};
 use nix::unistd::Uid;
 use report::FleetReport;
+use serde::{Deserialize, Serialize};
 
 use crate::fleet_agent::{Agent, Seen};
 
@@ -48,6 +49,26 @@ impl Membership {
             agent
         });
         Self { seen, agent, ..self }
+    }
+}
+
+/// What a box says of its fleet, for another program to compare. It is read at a start alone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OnBox {
+    /// Public key of the operator, name and public key of the gateway.
+    member: [String; 3],
+    /// The directory.
+    directory: String,
+    /// The configuration that comes from there.
+    configuration: String,
+}
+
+impl OnBox {
+    pub(crate) fn new(member: &Member, directory: &Address, folder: &ConfigurationFolder) -> Self {
+        let Member { fleet, name, identity } = member;
+        let member = [fleet.to_string(), name.to_string(), identity.public().to_string()];
+        let configuration = folder.configuration().display().to_string();
+        Self { member, directory: directory.to_string(), configuration }
     }
 }
 
@@ -117,6 +138,17 @@ fn open(config: &Config, lock: Option<File>) -> Result<Option<Membership>, Vec<F
 /// As [`of`].
 pub fn configuration(config: &Config) -> Result<Option<PathBuf>, Vec<Finding>> {
     Ok(folder(config)?.map(|folder| folder.configuration()))
+}
+
+/// What a box says of its fleet; none if its configuration has no `[fleet]`.
+///
+/// # Errors
+/// As [`of`].
+pub fn on_box(config: &Config) -> Result<Option<OnBox>, Vec<Finding>> {
+    let judged = judged(config)?;
+    Ok(judged.map(|judged| {
+        OnBox::new(&judged.member, &judged.directory, &ConfigurationFolder::new(&judged.folder))
+    }))
 }
 
 /// The folder that has it.

@@ -159,7 +159,7 @@ pub enum RunError {
     /// What the program before has passed on cannot be used.
     #[error("cannot go on with the running gateway: {0}; start it again")]
     PassedOn(String),
-    /// The agent of its fleet does not run.
+    /// The agent of its fleet does not run, or has the gateway end.
     #[error("{0}")]
     Fleet(String),
     /// The kernel is demanded for a link's frames, and cannot be had.
@@ -357,6 +357,7 @@ impl Running {
                 // The client may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
                 Some(ControlRequest::Request(request, asker)) => self.answer(&request, asker),
+                Some(ControlRequest::End(why)) => return Err(RunError::Fleet(why)),
                 None => {}
             }
             if self.machine.was_restored() {
@@ -408,7 +409,7 @@ impl Running {
         let reply = match request {
             Request::Status {} => Reply::Report(self.report().shown().into_owned()),
             Request::Reload { .. } if self.is_upgrading() => {
-                Reply::Refused(vec!["an upgrade is under way; ask again".into()])
+                Reply::Busy("an upgrade is under way; ask again".into())
             }
             Request::Reload { dry_run } => return self.reloads.ask(*dry_run, Some(asker)),
             Request::Clear {} => {

@@ -73,6 +73,16 @@ fn gateways_of_a_fleet_are_upgraded_and_lose_no_frame() {
         assert!(plant.confirmed("a") > first[0] && plant.confirmed("b") > first[1]);
     });
     println!("sent through the upgrades: {sent:?}, lost 0");
+    // Another fleet, or another place of it, begins with a start: else the agent would go on with the lock of the first.
+    let file = plant.path("a.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("fleet.redb", "other.redb")).unwrap();
+    let why = refused(scratch, "a");
+    assert!(
+        why.contains("[fleet]") && why.contains("has changed since the start: restart the gateway"),
+        "{why}"
+    );
+    fs::write(&file, text).unwrap();
     assert_eq!(plant.report("a").links[0].secy.replay_window, 128);
     plant.operator_sees(0, "b: version ");
     for (name, counter) in names.iter().zip(counters) {
@@ -97,13 +107,42 @@ fn what_a_running_gateway_cannot_change_is_on_trial_when_it_is_started_again() {
     plant.group.ping();
     // It would come back with another configuration than it has.
     let why = refused(&plant.group.scratch, "a");
-    assert!(why.contains("frameward reload first"), "{why}");
+    assert!(why.contains("(polling in [gateway])") && why.contains("restart the gateway"), "{why}");
     assert!(a.terminate(DEADLINE).unwrap().status.success());
     let mut a = plant.join("a", plant.group.namespace("a"));
     a.wait_for_line("is running", DEADLINE).unwrap();
     let trial = plant.of_fleet("a", "it is on trial", |fleet| fleet.state == FleetState::OnTrial);
     assert!(trial.version > good);
     assert_eq!(plant.confirmed("a"), trial.version);
+    plant.group.ping();
+    for program in [a, b] {
+        assert!(program.terminate(DEADLINE).unwrap().status.success());
+    }
+}
+
+/// No reload leads back from what only a start takes over: the gateway ends, and its next start has the version before.
+#[test]
+fn a_version_that_fails_behind_its_restart_is_left_by_another_one() {
+    let (plant, [a, b]) = secured(["a", "b"]);
+    let good = plant.confirmed("a");
+    let (home, ckn) = (plant.group.namespace("a"), plant.ckn());
+    // One end alone has another CAK, and finds nobody under it.
+    let cak = plant.path("rendering/a/press.cak");
+    let text = fs::read_to_string(&cak).unwrap();
+    fs::write(&cak, text.replacen(&ckn, &"7".repeat(ckn.len()), 1)).unwrap();
+    plant.apply_with("rendering/a/frameward.toml", "[gateway]", "[gateway]\npolling = \"interrupt\"");
+    plant.of_fleet("a", "it waits for a restart", |fleet| fleet.state == FleetState::Refused);
+    assert!(a.terminate(DEADLINE).unwrap().status.success());
+    let ended = plant.join("a", home).wait(TRIAL).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the gateway ends, to be started with version"), "{}", ended.stderr);
+    plant.operator_sees(1, "the gateway ends, to be started with version");
+    // As the service manager does.
+    let mut a = plant.join("a", home);
+    a.wait_for_line("is running", DEADLINE).unwrap();
+    let back = plant.of_fleet("a", "it is taken back", |fleet| fleet.state == FleetState::TakenBack);
+    assert_eq!(back.version, good);
+    plant.under(&["a", "b"], &ckn, 1);
     plant.group.ping();
     for program in [a, b] {
         assert!(program.terminate(DEADLINE).unwrap().status.success());

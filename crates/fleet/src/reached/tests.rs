@@ -228,3 +228,19 @@ proptest! {
         }
     }
 }
+
+/// The box's own configuration may have changed between two programs of one process.
+#[test]
+fn a_lock_of_another_place_is_none() {
+    let directory = TestDirectory::new("fleet-other-lock");
+    let member =
+        || Member { fleet: operator(1).fleet(), name: name("press"), identity: Identity::new(&[7; 32]) };
+    let (here, there) = (directory.path().join("here"), directory.path().join("there"));
+    let first = press(&here);
+    let passed = || first.lock().try_clone().unwrap();
+    drop(Acceptor::go_on(member(), &here, passed()).unwrap());
+    let other = Acceptor::go_on(member(), &there, passed()).unwrap();
+    assert!(matches!(Acceptor::open(member(), &there), Err(AcceptError::InUse { .. })));
+    drop(other);
+    assert!(Acceptor::open(member(), &there).is_ok());
+}

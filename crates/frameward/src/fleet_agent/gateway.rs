@@ -43,6 +43,9 @@ pub trait RunningGateway: fmt::Debug + Send {
     fn begins_with_agent(&self) -> bool {
         false
     }
+
+    /// Has it end, to be started again; why. Asked of a gateway that begins with its agent alone.
+    fn end(&self, _why: &str) {}
 }
 
 /// A gateway of another process, asked over its control socket.

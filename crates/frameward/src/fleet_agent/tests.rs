@@ -27,6 +27,11 @@ const VALID: Duration = Duration::from_secs(9000);
 struct Gateway {
     runs: Arc<AtomicBool>,
     refuses: Arc<AtomicBool>,
+    /// It does not answer the next reload.
+    is_silent: Arc<AtomicBool>,
+    begins_with_agent: bool,
+    /// Why it was ended.
+    ended: Arc<Mutex<Option<String>>>,
     report: Arc<Mutex<Option<GatewayReport>>>,
 }
 
@@ -38,6 +43,9 @@ impl RunningGateway for Gateway {
     fn reload(&self) -> Result<report::control_socket::Outcome, NotReloaded> {
         let refusal =
             ["error: press.toml:3: no such interface", "press.toml: not reloaded"].map(String::from);
+        if self.is_silent.swap(false, Ordering::Relaxed) {
+            return Err(NotReloaded::Unknown("it did not answer".to_owned()));
+        }
         match self.runs.load(Ordering::Relaxed) {
             true if self.refuses.load(Ordering::Relaxed) => {
                 Ok(report::control_socket::Outcome { done: false, lines: refusal.to_vec() })
@@ -45,6 +53,14 @@ impl RunningGateway for Gateway {
             true => Ok(report::control_socket::Outcome { done: true, lines: Vec::new() }),
             false => Err(NotReloaded::NoGateway("no gateway runs".to_owned())),
         }
+    }
+
+    fn begins_with_agent(&self) -> bool {
+        self.begins_with_agent
+    }
+
+    fn end(&self, why: &str) {
+        *self.ended.lock().unwrap() = Some(why.to_owned());
     }
 }
 
@@ -250,6 +266,44 @@ fn what_a_gateway_beside_its_agent_cannot_change_is_taken_back_with_the_cure() {
             "it has it",
             || seen.report(),
             |now| now.version == Some(anew) && now.state == FleetState::Confirmed,
+        );
+    });
+}
+
+/// It runs with what was taken back, which differs in what no reload changes: its next start has the version before.
+#[test]
+fn a_gateway_that_cannot_go_back_while_it_runs_is_ended() {
+    let world = World::new("agent-ends");
+    let before = world.publish("01");
+    let gateway = Gateway { begins_with_agent: true, ..Gateway::default() };
+    gateway.runs.store(true, Ordering::Relaxed);
+    world.follow(gateway.clone(), |seen| {
+        until("it has the first one", || seen.report(), |now| now.state == FleetState::Confirmed);
+        gateway.refuses.store(true, Ordering::Relaxed);
+        world.publish_with(Kind::Configuration, "02", "polling = \"busy\"");
+        let waits = until("it waits", || seen.report(), |now| now.state == FleetState::Refused);
+        assert!(waits.why.is_some_and(|why| why.contains("restart it there, and it is on trial")));
+    });
+    assert_eq!(*gateway.ended.lock().unwrap(), None, "it runs with the version before");
+    // Started again, with the new one.
+    gateway.is_silent.store(true, Ordering::Relaxed);
+    let cannot = format!(
+        "polling in [gateway] cannot change while the gateway runs; the gateway ends, to be started with version {before}"
+    );
+    world.follow(gateway.clone(), |_| {
+        let ended = until("it ends", || gateway.ended.lock().unwrap().clone(), Option::is_some);
+        assert!(ended.is_some_and(|why| why.ends_with(&format!("is taken back, and {cannot}"))));
+    });
+    let beat = world.heartbeat().unwrap();
+    assert_eq!((beat.in_use, beat.outcome), (None, Outcome::TakenBack));
+    assert_eq!(beat.why, format!("it did not answer; {cannot}"));
+    // And again, with the one before.
+    gateway.refuses.store(false, Ordering::Relaxed);
+    world.follow(gateway, |_| {
+        until(
+            "it is taken back",
+            || world.heartbeat().unwrap(),
+            |beat| beat.in_use == Some(before) && beat.outcome == Outcome::TakenBack,
         );
     });
 }

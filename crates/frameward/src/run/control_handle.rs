@@ -26,6 +26,8 @@ pub(super) enum ControlRequest {
     Report(Sender<CountedReport>),
     /// A request by the control socket.
     Request(Request, Sender<Reply<GatewayReport>>),
+    /// To end, to be started again; why.
+    End(String),
 }
 
 /// Where the main thread is asked.
@@ -48,6 +50,13 @@ impl ControlHandle {
     /// A report; none while the main thread starts or stops.
     pub(super) fn report(&self) -> Option<CountedReport> {
         self.ask(PATIENCE, ControlRequest::Report)
+    }
+
+    /// Has the gateway end, with a status by which it is started again.
+    pub(super) fn ask_to_end(&self, why: String) {
+        // It may have ended.
+        drop(self.requests.send(ControlRequest::End(why)));
+        self.main.unpark();
     }
 
     fn ask<T>(&self, patience: Duration, question: impl FnOnce(Sender<T>) -> ControlRequest) -> Option<T> {

@@ -25,12 +25,12 @@ use tracing::{error, info, warn};
 use super::control_handle::{self, ControlHandle, ControlRequest};
 use super::report::without_links;
 use super::supervisor::Supervisor;
-use super::upgrade::PassedFleet;
+use super::upgrade::{PassedFleet, Refused};
 use super::{Asks, RunError, TICK};
 use crate::fleet_agent::{
     Agent, GatewayToStart, NoGateway, NotReloaded, RunningGateway, Seen, Turns, UpgradeTurn,
 };
-use crate::membership::Membership;
+use crate::membership::{Membership, OnBox};
 use crate::privilege;
 use report::control_socket::{Outcome, Reply, Request};
 use report::{CountedReport, GatewayReport};
@@ -50,12 +50,17 @@ impl RunningGateway for ControlHandle {
         match self.request(Request::Reload { dry_run: false }) {
             Some(Reply::Done(lines)) => Ok(Outcome { done: true, lines }),
             Some(Reply::Refused(lines)) => Ok(Outcome { done: false, lines }),
+            Some(Reply::Busy(why)) => Err(NotReloaded::Unknown(why)),
             _ => Err(NotReloaded::Unknown("the gateway did not reload in time; look at its log".to_owned())),
         }
     }
 
     fn begins_with_agent(&self) -> bool {
         true
+    }
+
+    fn end(&self, why: &str) {
+        self.ask_to_end(why.to_owned());
     }
 }
 
@@ -69,6 +74,8 @@ pub(super) struct InFleet {
     lock: Option<File>,
     /// The box's own configuration.
     pub(super) file: PathBuf,
+    /// What that said of its fleet at the start; none without an agent.
+    on_box: Option<OnBox>,
 }
 
 impl InFleet {
@@ -78,21 +85,26 @@ impl InFleet {
         let turns = agent.map(|agent| agent.turns.clone());
         // Without it the agent of the next program takes the lock anew.
         let lock = agent.and_then(|agent| agent.lock().try_clone().ok());
-        Self { seen: seen.clone(), turns, lock, file: file.clone() }
+        let on_box = agent.map(Agent::on_box);
+        Self { seen: seen.clone(), turns, lock, file: file.clone(), on_box }
     }
 
     /// Keeps the agent from changing anything while an upgrade is under way; none without an agent.
-    pub(super) fn begin_upgrade(&self) -> Result<Option<UpgradeTurn>, String> {
+    pub(super) fn begin_upgrade(&self) -> Result<Option<UpgradeTurn>, Refused> {
         let Some(turns) = &self.turns else { return Ok(None) };
         match turns.upgrade() {
-            None => Err("a version of its fleet is being taken over, or is on trial; ask again".into()),
+            None => {
+                let why = "a version of its fleet is being taken over, or is on trial; ask again";
+                Err(Refused::for_now(why))
+            }
             turn => Ok(turn),
         }
     }
 
     /// What the next program gets of it.
     pub(super) fn pass_on(&self) -> PassedFleet {
-        PassedFleet { lock: self.lock.as_ref().map(File::as_raw_fd), seen: self.seen.report() }
+        let lock = self.lock.as_ref().map(File::as_raw_fd);
+        PassedFleet { lock, seen: self.seen.report(), on_box: self.on_box.clone() }
     }
 }
 
@@ -225,7 +237,8 @@ fn wait(
             Some(ControlRequest::Request(_, reply)) => {
                 drop(reply.send(Reply::Error("it waits for a version of its fleet".into())));
             }
-            None => {}
+            // Nobody asks that of a gateway that does not run yet.
+            Some(ControlRequest::End(_)) | None => {}
         }
     }
     drop(asked);

@@ -50,6 +50,7 @@ use super::reload::{Loaded, read};
 use super::{Asks, Running};
 use crate::fleet_agent::UpgradeTurn;
 use crate::{membership, privilege};
+use config::change::fixed;
 use config::{Finding, Keys};
 use netdev::interface::{InterfaceError, InterfaceInfo};
 use netdev::passed_on::pass_on;
@@ -118,6 +119,30 @@ impl FileIdentity {
     }
 }
 
+/// Why an upgrade is refused.
+pub(super) struct Refused {
+    why: String,
+    /// It is for something that ends by itself: who asks again may succeed.
+    ends_by_itself: bool,
+}
+
+impl Refused {
+    /// For something that ends by itself.
+    pub(super) fn for_now(why: impl Into<String>) -> Self {
+        Self { why: why.into(), ends_by_itself: true }
+    }
+
+    fn reply(self) -> Reply<GatewayReport> {
+        if self.ends_by_itself { Reply::Busy(self.why) } else { Reply::Refused(vec![self.why]) }
+    }
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Self { why, ends_by_itself: false }
+    }
+}
+
 /// Judges what a running gateway passes on, out of `state`, by this program and the configuration.
 ///
 /// # Errors
@@ -127,6 +152,8 @@ pub fn judge(file: &Path, mut state: impl io::Read) -> Result<(), String> {
     state.read_to_end(&mut document).map_err(|error| format!("cannot read standard input: {error}"))?;
     let passed = Passed::parse(&document)?;
     let (config, _) = config::load(file).map_err(first)?;
+    let on_box = membership::on_box(&config).map_err(first)?;
+    passed.judge_box(file, on_box.as_ref())?;
     let folder = membership::folder(&config).map_err(first)?;
     let in_fleet = folder.is_some();
     let config = match folder {
@@ -186,7 +213,7 @@ impl Running {
     pub(super) fn ask_upgrade(&mut self, reply: Sender<Reply<GatewayReport>>) {
         match self.begin_upgrade() {
             // The client may have gone.
-            Err(why) => drop(reply.send(Reply::Refused(vec![why]))),
+            Err(refused) => drop(reply.send(refused.reply())),
             Ok((stage, program, file, turn)) => {
                 let until = Instant::now() + PATIENCE;
                 self.upgrade = Some(Asked { stage, until, reply: Some(reply), program, file, turn });
@@ -194,13 +221,15 @@ impl Running {
         }
     }
 
-    fn begin_upgrade(&self) -> Result<(Stage, PathBuf, FileIdentity, Option<UpgradeTurn>), String> {
+    fn begin_upgrade(&self) -> Result<(Stage, PathBuf, FileIdentity, Option<UpgradeTurn>), Refused> {
         match &self.upgrade {
             None => {}
-            Some(asked) if asked.is_going_on() => return Err("an upgrade is under way".into()),
+            Some(asked) if asked.is_going_on() => {
+                return Err(Refused::for_now("an upgrade is under way; ask again"));
+            }
             Some(_) => {
                 let why = "the upgrade before waits for a file or a program still";
-                return Err(format!("{why}; if that lasts, restart the gateway instead"));
+                return Err(format!("{why}; if that lasts, restart the gateway instead").into());
             }
         }
         self.can_go_on()?;
@@ -218,12 +247,14 @@ impl Running {
     }
 
     /// Starts the new program, which judges. Nothing here waits for it: what it reads is a file, and its words are looked at when it has ended.
-    fn have_judged(&self, program: &Path) -> Result<Child, String> {
+    fn have_judged(&self, program: &Path) -> Result<Child, Refused> {
         let judged =
             |running: &RunningLink| PassedLink::judged(&running.config, &self.control, self.about(running)?);
         let links = self.links.iter().map(judged).collect::<Option<Vec<_>>>();
-        let links = links.ok_or("a key is being installed, or an interface has gone; ask again")?;
-        self.start_judge(program, links).map_err(|error| cannot_start(program, &error))
+        let links = links.ok_or_else(|| {
+            Refused::for_now("a key is being installed, or an interface has gone; ask again")
+        })?;
+        self.start_judge(program, links).map_err(|error| cannot_start(program, &error).into())
     }
 
     fn start_judge(&self, program: &Path, links: Vec<PassedLink>) -> io::Result<Child> {
@@ -243,13 +274,14 @@ impl Running {
     }
 
     /// Whether all that runs here can go on in the next program.
-    fn can_go_on(&self) -> Result<(), String> {
+    fn can_go_on(&self) -> Result<(), Refused> {
         let cannot = |what: String, why: &str| {
-            Err(format!("{what} cannot be handed over yet: {why}; restart the gateway instead"))
+            let why = format!("{what} cannot be handed over yet: {why}; restart the gateway instead");
+            Err(Refused::from(why))
         };
         if !self.reloads.is_idle() {
             let waits = self.reload_waits().map(|why| format!(": {why}")).unwrap_or_default();
-            return Err(format!("a reload is under way{waits}; ask again"));
+            return Err(Refused::for_now(format!("a reload is under way{waits}; ask again")));
         }
         // execve(2) waits for all threads, and this one may be in a sleep that nothing ends.
         if self.reloads.has_caught() {
@@ -279,6 +311,17 @@ impl Running {
     /// Whether a configuration that was read is the one that runs: also of each link, for which a reload may have failed.
     fn is_what_runs(&self, loaded: Loaded) -> Result<(), String> {
         let read = loaded.map_err(first)?.config;
+        // A reload would refuse them.
+        let fixed = fixed(&self.gateway, &read.gateway);
+        if read.fleet.is_some() || !fixed.is_empty() {
+            let what = match fixed.is_empty() {
+                true => "[fleet]".to_owned(),
+                false => format!("{} in [gateway]", fixed.join(", ")),
+            };
+            return Err(format!(
+                "the configuration has changed since the start ({what}), and no reload takes that over: restart the gateway"
+            ));
+        }
         if let Some(change) = self.outline.changes(&read.outline).first() {
             return Err(format!(
                 "the configuration has changed since it was loaded ({change}): frameward reload first"
@@ -321,14 +364,14 @@ impl Running {
                 self.upgrade = Some(Asked { stage, reply: Some(reply), ..asked });
                 return;
             }
-            Ok(stage) => self.give_up_upgrade(Asked { stage, ..asked }),
-            Err(why) => why,
+            Ok(stage) => Refused::from(self.give_up_upgrade(Asked { stage, ..asked })),
+            Err(refused) => refused,
         };
-        drop(reply.send(Reply::Refused(vec![refused])));
+        drop(reply.send(refused.reply()));
     }
 
     /// The next stage, or the same if somebody is not done yet.
-    fn next_stage(&self, stage: Stage, program: &Path, turn: Option<&UpgradeTurn>) -> Result<Stage, String> {
+    fn next_stage(&self, stage: Stage, program: &Path, turn: Option<&UpgradeTurn>) -> Result<Stage, Refused> {
         match stage {
             // The state judged is the state passed on: no SAK is being installed.
             Stage::Reads { judged: false, .. } if !self.is_settled(turn) => Ok(stage),
@@ -341,16 +384,19 @@ impl Running {
                     self.have_judged(program).map(Stage::Judges)
                 }
                 Err(TryRecvError::Empty) => Ok(Stage::Reads { answer, judged }),
-                Err(TryRecvError::Disconnected) => Err("a thread has ended; please report it".into()),
+                Err(TryRecvError::Disconnected) => {
+                    Err("a thread has ended; please report it".to_owned().into())
+                }
             },
             Stage::Judges(mut child) => match child.try_wait() {
                 Ok(None) => Ok(Stage::Judges(child)),
-                Ok(Some(status)) if status.success() => self.read_again(true),
+                Ok(Some(status)) if status.success() => self.read_again(true).map_err(Refused::from),
                 Ok(Some(status)) => {
                     let words = first_words(child.stderr.take()).unwrap_or_else(|| status.to_string());
-                    Err(format!("{} refuses: {}", program.display(), words.trim_start_matches("frameward: ")))
+                    let words = words.trim_start_matches("frameward: ");
+                    Err(format!("{} refuses: {words}", program.display()).into())
                 }
-                Err(error) => Err(format!("cannot wait for {}: {error}", program.display())),
+                Err(error) => Err(format!("cannot wait for {}: {error}", program.display()).into()),
             },
             due @ Stage::Due(_) => Ok(due),
         }
@@ -400,7 +446,7 @@ impl Running {
         asks: &Asks,
     ) -> Result<std::convert::Infallible, String> {
         // Interfaces and carriers may have gone since.
-        self.can_go_on()?;
+        self.can_go_on().map_err(|refused| refused.why)?;
         self.control.leave_kernel_for_next_program();
         let Err(why) = self.upgrade_in_user_space(program, file, asks);
         self.control.come_back_to_kernel();

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use config::suite_speed::{Antedating, SuiteSpeeds};
@@ -35,6 +35,7 @@ use wire::Pn;
 
 use super::super::agreement::caks;
 use super::super::static_keys::Granted;
+use crate::membership::OnBox;
 
 /// Format of this document. Another one is refused, whatever is different.
 const FORMAT: u32 = 4;
@@ -110,6 +111,9 @@ pub(in crate::run) struct PassedFleet {
     pub(in crate::run) lock: Option<RawFd>,
     /// What its agent has seen.
     pub(in crate::run) seen: FleetReport,
+    /// What its box said of it at the start; none without an agent, and from a release before this.
+    #[serde(default)]
+    pub(in crate::run) on_box: Option<OnBox>,
 }
 
 /// A link.
@@ -222,6 +226,18 @@ impl Passed {
         match &mut self.links.iter_mut().find(|passed| passed.name == name)?.keys {
             PassedKeys::Static { .. } => None,
             PassedKeys::Agreed(agreement) => agreement.take(),
+        }
+    }
+
+    /// Whether the box says the same of its fleet as at the start: the lock that is passed on is that of the state then.
+    pub(super) fn judge_box(&self, file: &Path, now: Option<&OnBox>) -> Result<(), String> {
+        let started = self.gateway.fleet.as_ref().and_then(|fleet| fleet.on_box.as_ref());
+        match (started, now) {
+            (Some(started), Some(now)) if started != now => Err(format!(
+                "{}: [fleet], its identity, or the gateway's name or state directory has changed since the start: restart the gateway",
+                file.display()
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -449,7 +465,7 @@ impl Passed {
     /// # Errors
     /// If the lock was not passed on.
     pub fn take_fleet(&self) -> Result<Option<(FleetReport, Option<File>)>, String> {
-        let Some(PassedFleet { lock, seen }) = &self.gateway.fleet else { return Ok(None) };
+        let Some(PassedFleet { lock, seen, on_box: _ }) = &self.gateway.fleet else { return Ok(None) };
         let lock = lock.map(passed_on::take).transpose();
         let lock =
             lock.map_err(|error| format!("the lock of the fleet's agent cannot be passed on: {error}"))?;
