@@ -23,7 +23,7 @@ breach() {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-find crates testkit bench fuzz tests proofs scripts packaging contrib .ci Makefile Cargo.toml deny.toml -name target -prune -o -name corpus -prune -o -name vectors -prune \
+find crates testkit bench fuzz tests proofs scripts packaging contrib .ci Makefile Cargo.toml deny.toml -name target -prune -o -path fuzz/corpus -prune -o -name vectors -prune \
     -o -type f -print0 | xargs -0 cat >"$scratch/sources"
 knows() { grep -qwF -- "$1" "$scratch/sources"; }
 
