@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 mod audit;
-mod cockpit_actions;
 mod chaos;
+mod cockpit_actions;
 mod due;
 mod enrolment;
 mod keys;
