@@ -9,6 +9,7 @@ use perf::demo::pair::{Choice, Pair, Station};
 use report::{GatewayReport, LinkReport};
 
 use super::reload::reloaded;
+use super::upgrade::until;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, lab, marked, wait_for};
 
 /// Waits until the link of a gateway does or does not wait, and returns its report.
@@ -114,7 +115,10 @@ fn vanishes(io: &'static str, interface: &str) {
     // The port of the wire that stays.
     let wire = Capture::start(&topology.middle, RIGHT).unwrap();
     both_ways(&topology, 1);
-    let recorded = protected_from(&wire.since(0), machine_b.mac).next().unwrap().octets.clone();
+    // The capture may be behind the wire.
+    let first = || protected_from(&wire.since(0), machine_b.mac).next().map(|frame| frame.octets.clone());
+    until("a frame of machine B is captured", || first().is_some());
+    let recorded = first().unwrap();
     let (from, to) = if interface == PROTECTED { (machine_a, machine_b) } else { (machine_b, machine_a) };
     while_one_sends(from, to, || {
         topology.gateway_a.namespace.ip(&["link", "del", interface]).unwrap();

@@ -85,11 +85,7 @@ impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the configuration would be refused, so no file was kept:")?;
         for finding in self.0 {
-            f.write_str("\n  ")?;
-            if let Some(line) = finding.line {
-                write!(f, "its line {line}: ")?;
-            }
-            f.write_str(&finding.one_line())?;
+            write!(f, "\n  {}", finding.one_line())?;
         }
         Ok(())
     }

@@ -366,9 +366,11 @@ pub(super) fn missing(link: &Link, there: [bool; 2]) -> Option<String> {
     let names: Vec<_> = link.interfaces().zip(there).filter(|(_, there)| !there).collect();
     match names.as_slice() {
         [] => None,
-        [(name, _)] => Some(format!("interface {name} is missing; the link goes on when it is back")),
+        [(name, _)] => Some(format!(
+            "interface {name} is missing ('ip link' lists those that are there); the link goes on when it is back"
+        )),
         _ => Some(format!(
-            "interfaces {} and {} are missing; the link goes on when they are back",
+            "interfaces {} and {} are missing ('ip link' lists those that are there); the link goes on when they are back",
             link.plain, link.protected
         )),
     }

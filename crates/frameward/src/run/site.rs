@@ -341,5 +341,8 @@ impl RunningSite {
 }
 
 fn missing(site: &Site) -> String {
-    format!("interface {} is missing; the site goes on when it is back", site.lan)
+    format!(
+        "interface {} is missing ('ip link' lists those that are there); the site goes on when it is back",
+        site.lan
+    )
 }
