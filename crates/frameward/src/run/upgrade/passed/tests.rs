@@ -1,3 +1,6 @@
+use std::num::NonZeroU64;
+
+use super::link::Transmit;
 use super::*;
 use netdev::passed_on::{PassedAfPacket, PassedAfXdp, PassedPool};
 
