@@ -378,7 +378,7 @@ fn rekey(scratch: &Scratch, name: &str) {
     assert!(output.status.success(), "{}", output.stderr);
 }
 
-/// What is garbled inside of the state shows before the old program stops: the new one takes it as it will then.
+/// Garbled parts of the state show before the old program stops: the new one takes them as it will then.
 #[test]
 fn a_state_that_cannot_be_taken_is_refused_before_anything_is_touched() {
     let topology = Topology::build(&Shape::default()).unwrap();

@@ -203,7 +203,7 @@ impl Agent {
         self.acceptor.lock()
     }
 
-    /// What its box says of its fleet.
+    /// Words of its box about its fleet.
     pub(crate) fn on_box(&self) -> OnBox {
         OnBox::new(self.acceptor.member(), &self.directory, &self.folder)
     }

@@ -82,7 +82,7 @@ struct ActionView {
     action: &'static str,
     object: String,
     state: ActionState,
-    /// Who stopped it.
+    /// Name of the person that stopped it.
     stopped_by: Option<String>,
     /// Lines of the command.
     lines: Lines,
@@ -100,7 +100,7 @@ enum ActionState {
 /// The answer of `/api/actions`.
 #[derive(Serialize)]
 pub(super) struct ActionsView {
-    /// Who asks.
+    /// The person that asks.
     you: Who,
     /// Changes that he may order here.
     may: Vec<&'static str>,
@@ -117,12 +117,12 @@ impl Actions {
         Self { sources, signing, state: Arc::default() }
     }
 
-    /// Where nothing can be ordered.
+    /// The view where nothing can be ordered.
     pub(super) const fn nothing(you: Who) -> ActionsView {
         ActionsView { you, may: Vec::new(), actions: Vec::new() }
     }
 
-    /// What was ordered, for this person.
+    /// Orders until now, for this person.
     pub(super) fn view(&self, you: Who) -> ActionsView {
         let all = [
             (NOTE, Role::Operator, true),
@@ -321,7 +321,7 @@ impl State {
         }
     }
 
-    /// How the running command ended, if it has. From here on its process number can be another one's.
+    /// End of the running command, if it has ended. From here on its process number can be another one's.
     fn ended(&mut self) -> Option<ActionState> {
         let (_, child) = self.running.as_mut()?;
         let status = match child.as_mut().map(Child::try_wait) {

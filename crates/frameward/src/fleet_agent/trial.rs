@@ -10,7 +10,7 @@ use super::reload::{Reloaded, reload};
 use super::standing::{self, Part, Stood};
 use super::{Agent, FleetState, LOOK, NoGateway, PROOF, RunningGateway, Told, wait};
 
-/// How many looks at the end find a link standing at least once.
+/// Looks at the end: a link that stands in one of them stands.
 const LAST_LOOKS: u32 = 6;
 
 impl Agent {

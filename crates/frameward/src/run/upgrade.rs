@@ -117,7 +117,7 @@ impl FileIdentity {
     }
 }
 
-/// Why an upgrade is refused.
+/// Refusal of an upgrade.
 pub(super) struct Refused {
     why: String,
     /// It is for something that ends by itself: who asks again may succeed.
@@ -179,7 +179,7 @@ fn cannot_start(program: &Path, error: &io::Error) -> String {
     with_cure(format!("cannot start {}", program.display()), error)
 }
 
-/// What failed with a program, the system's reason, and the cure.
+/// A failure with a program, the system's reason, and the cure.
 fn with_cure(what: String, error: &io::Error) -> String {
     let cure = match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT) => "it or what loads it is missing: install the package",

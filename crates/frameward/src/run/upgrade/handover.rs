@@ -109,7 +109,7 @@ impl Running {
         Err(with_cure(format!("cannot become {}", program.display()), &error))
     }
 
-    /// What only this thread knows of a link. None if its interfaces are not there.
+    /// Facts of a link that only this thread knows. None if its interfaces are not there.
     pub(super) fn about(&self, running: &RunningLink) -> Option<AboutLink> {
         Some(AboutLink {
             interfaces: running.pass_on()?,
@@ -136,7 +136,7 @@ impl Running {
         self.upgraded = Some(UpgradeReport { waited_ms: Some(waited), ..gateway.upgrade });
     }
 
-    /// What the whole gateway passes on.
+    /// State that the whole gateway passes on.
     pub(super) fn passed_gateway(&self, locks: [i32; 2]) -> PassedGateway {
         let count = self.upgraded.as_ref().map_or(0, |before| before.count) + 1;
         PassedGateway {

@@ -105,9 +105,9 @@ pub(in crate::run) struct PassedGateway {
 pub(in crate::run) struct PassedFleet {
     /// Lock of its agent's state; none without an agent.
     pub(in crate::run) lock: Option<RawFd>,
-    /// What its agent has seen.
+    /// The directory and the versions, as its agent has seen them.
     pub(in crate::run) seen: FleetReport,
-    /// What its box said of it at the start; none without an agent, and from a release before this.
+    /// Words of its box about it at the start; none without an agent, and from a release before this.
     #[serde(default)]
     pub(in crate::run) on_box: Option<OnBox>,
 }
@@ -257,7 +257,7 @@ impl Passed {
         Ok([passed_on::take(state)?.into(), passed_on::take(socket)?.into()])
     }
 
-    /// What the agent of its fleet has seen, and the lock of the agent's state; none if it is in no fleet.
+    /// The directory and the versions, as the agent of its fleet has seen them, and the lock of the agent's state; none if it is in no fleet.
     ///
     /// # Errors
     /// If the lock was not passed on.

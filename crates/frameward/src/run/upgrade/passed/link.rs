@@ -25,7 +25,7 @@ pub(in crate::run) struct PassedLink {
     /// Nothing where it is only judged.
     pub(super) ports: Option<PassedPorts>,
     pub(super) keys: PassedKeys,
-    /// What it has counted and received ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
+    /// Counters and receive state ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
     pub(in crate::run) words: Vec<u64>,
     pub(in crate::run) fallback: Option<String>,
     /// Its programs in the kernel, if it has some. They stand aside.
@@ -36,7 +36,7 @@ pub(in crate::run) struct PassedLink {
     pub(in crate::run) last_valid: LastValid,
 }
 
-/// What only the main thread knows of a link.
+/// Facts of a link that only the main thread knows.
 pub(in crate::run) struct AboutLink {
     /// Its prepared interfaces, plain and protected.
     pub(in crate::run) interfaces: [PassedInterface; 2],
@@ -174,7 +174,7 @@ impl PassedLink {
         }
     }
 
-    /// What its static keys go on with.
+    /// PNs and marks with which its static keys go on.
     pub(in crate::run) fn granted(&self, sas: &StaticSas) -> Granted {
         let PassedKeys::Static { transmit, unmarked, .. } = &self.keys else {
             unreachable!("invariant: its keys are those of its configuration")
@@ -201,7 +201,7 @@ impl PassedLink {
     }
 }
 
-/// Why a link as it is configured cannot go on in the next program, if it cannot.
+/// Reason for which a link as it is configured cannot go on in the next program, if there is one.
 pub(in crate::run::upgrade) fn why_not(link: &Link) -> Option<&'static str> {
     let reasons = [
         (link.in_site, "it is inside of a site"),
