@@ -4,7 +4,7 @@
 //!  clients ──▶ a way that can fall silent ──▶ member ◀── a way that can fall silent ◀── the other members
 //! ```
 //!
-//! What a member sends to the others goes over connections that they have opened to it, so a silent way between them loses that, and requests to it. What it
+//! Messages of a member to the others go over connections that they have opened to it, so a silent way between them loses these, and requests to it. What it
 //! hears of the others goes on. A member that is stopped neither hears nor says anything, and knows nothing of the time that passes.
 
 use std::fs::{self, File};
@@ -149,7 +149,7 @@ impl Cluster {
         child.is_none_or(|child| child.try_wait().expect("a child of this process").is_some())
     }
 
-    /// What a member sends to the others is lost, and so are their requests.
+    /// All that a member sends to the others is lost, and so are their requests.
     pub fn cut_off_from_members(&self, at: usize) {
         self.members[at].to_peers.fall_silent();
     }

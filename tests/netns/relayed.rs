@@ -189,7 +189,7 @@ impl Hub {
         output.stdout
     }
 
-    /// What doctor says at a plant.
+    /// Words of doctor at a plant.
     fn doctor(&self, plant: usize) -> String {
         doctor_at(&self.plants.plants[plant].site, &self.scratch, plant as u8 + 1, &[])
     }
@@ -207,7 +207,7 @@ impl Hub {
     }
 }
 
-/// What doctor says of a plant's site, beside its gateway if that runs.
+/// Words of doctor about a plant's site, beside its gateway if that runs.
 pub(super) fn doctor_at(site: &Namespace, scratch: &Scratch, plant: u8, more: &[&str]) -> String {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     let file = scratch.path().join(format!("{}.toml", site_name(plant)));

@@ -40,12 +40,12 @@ pub(crate) fn upgrades() -> u64 {
 }
 
 /// `frameward upgrade NAME`.
-pub(crate) fn asks_for_upgrade(scratch: &Scratch, name: &str) -> [String; 5] {
+fn asks_for_upgrade(scratch: &Scratch, name: &str) -> [String; 5] {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     ["env".into(), variable, program().display().to_string(), "upgrade".into(), name.into()]
 }
 
-pub(crate) fn upgrade(scratch: &Scratch, name: &str) -> Output {
+fn upgrade(scratch: &Scratch, name: &str) -> Output {
     let command = asks_for_upgrade(scratch, name);
     lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap().wait(DEADLINE).unwrap()
 }
@@ -66,7 +66,7 @@ pub(crate) fn refused(scratch: &Scratch, name: &str) -> String {
 }
 
 /// The nonces of protected frames on a wire: PN and SCI, for there is one key for each SCI. None comes twice.
-pub(crate) fn nonces(wire: &Capture) -> usize {
+fn nonces(wire: &Capture) -> usize {
     let mut seen = HashSet::new();
     let frames = wire.since(0).into_iter().filter(|frame| frame.ethertype() == Some(EtherType::MACSEC.0));
     for frame in frames.filter(|frame| frame.direction == Direction::In) {
@@ -125,7 +125,7 @@ pub(crate) fn with_own_program(topology: &Topology, choice: &Choice) -> (Scratch
 }
 
 /// Puts a program in the place of another one, as a package does.
-pub(crate) fn install(from: &Path, to: &Path) {
+fn install(from: &Path, to: &Path) {
     let new = to.with_extension("new");
     // By a process of its own: a child of another test's would inherit the file open for writing, and it would be busy.
     lab::program::run(&["cp", from.to_str().unwrap(), new.to_str().unwrap()], DEADLINE).unwrap();
@@ -378,7 +378,7 @@ fn rekey(scratch: &Scratch, name: &str) {
     assert!(output.status.success(), "{}", output.stderr);
 }
 
-/// What is garbled inside of the state shows before the old program stops: the new one takes it as it will then.
+/// Garbled parts of the state show before the old program stops: the new one takes them as it will then.
 #[test]
 fn a_state_that_cannot_be_taken_is_refused_before_anything_is_touched() {
     let topology = Topology::build(&Shape::default()).unwrap();
@@ -507,11 +507,22 @@ fn a_member_that_cannot_go_on_stays_or_begins_as_another_one() {
 #[test]
 fn a_gateway_that_dies_in_an_upgrade_repeats_no_packet_number() {
     let topology = Topology::build(&Shape::default()).unwrap();
-    let (scratch, own, mut a, b) = with_own_program(&topology, &STATIC_KEYS);
+    dies_in_upgrades(&topology, &STATIC_KEYS, Duration::from_millis(15), |_| ());
+}
+
+/// Has a gateway die in upgrades: by its next program, or killed at moments that are `apart`. `stands` looks at it before each.
+pub(crate) fn dies_in_upgrades(
+    topology: &Topology,
+    choice: &Choice,
+    apart: Duration,
+    stands: impl Fn(&Station),
+) {
+    let (scratch, own, mut a, b) = with_own_program(topology, choice);
     let (wire, stop) = (Capture::start(&topology.middle, LEFT).unwrap(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| talk(&topology.machine_a, &topology.machine_b, &stop));
-        for round in 0..8_u64 {
+        for round in 0..8 {
+            stands(&a);
             let before = nonces(&wire);
             until("frames pass", || nonces(&wire) > before + 20);
             if round % 4 == 3 {
@@ -524,7 +535,7 @@ fn a_gateway_that_dies_in_an_upgrade_repeats_no_packet_number() {
                     let command = asks_for_upgrade(&scratch, "a");
                     lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
                 };
-                std::thread::sleep(Duration::from_millis(70 + 15 * round));
+                std::thread::sleep(Duration::from_millis(70) + apart * round);
                 a.program().signal(Signal::SIGKILL).unwrap();
                 asking.wait(DEADLINE).unwrap();
             }
@@ -563,7 +574,7 @@ fn no_signal_is_lost_in_an_upgrade() {
     b.stop().unwrap();
 }
 
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < end, "not so: {what}");
@@ -572,7 +583,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Sends a frame every half millisecond until `stop`.
-pub(crate) fn talk(from: &Machine, to: &Machine, stop: &AtomicBool) {
+fn talk(from: &Machine, to: &Machine, stop: &AtomicBool) {
     let sender = PacketSocket::open(&from.namespace, from.ifname).unwrap();
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {

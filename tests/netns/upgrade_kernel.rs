@@ -2,23 +2,18 @@
 //! comes twice, and the frames are in the kernel again soon.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::topology::LEFT;
 use lab::{Capture, Captured, Shape, Topology};
-use nix::sys::signal::Signal;
 use perf::demo::pair::{Choice, LinkKeys, Pair, Station};
 use suite::CipherSuite::ChaCha20Poly1305;
 
 use super::kernel_link::{all_protected, path, redirecting, until_path};
 use super::lost_frames::{Lost, without_loss};
 use super::reload::hear;
-use super::upgrade::{
-    asks_for_upgrade, install, install_script, nonces, refused, talk, until, upgrade, upgraded,
-    with_own_program,
-};
-use super::{DEADLINE, counter, program};
+use super::upgrade::{dies_in_upgrades, install_script, refused, upgraded, with_own_program};
+use super::{counter, program};
 
 /// Upgrades of each gateway in a run.
 const ROUNDS: u64 = 3;
@@ -151,41 +146,12 @@ fn a_program_that_does_not_begin_costs_a_link_in_the_kernel_no_frame() {
     }
 }
 
-/// Killed while it becomes another program, or by that: no PN comes twice, over all lives.
+/// Killed while it becomes another program, or by that: no PN comes twice, over all lives. At some moments the new program has not begun, at
+/// others its first frames have passed.
 #[test]
 fn a_gateway_in_the_kernel_that_dies_in_an_upgrade_repeats_no_packet_number() {
-    let topology = topology();
-    let (scratch, own, mut a, b) = with_own_program(&topology, &STATIC_KEYS);
-    let (wire, stop) = (Capture::start(&topology.middle, LEFT).unwrap(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| talk(&topology.machine_a, &topology.machine_b, &stop));
-        for round in 0..8_u64 {
-            assert_eq!(path(&a), "kernel");
-            let before = nonces(&wire);
-            until("frames pass", || nonces(&wire) > before + 20);
-            if round % 4 == 3 {
-                // The new program ends as soon as it has begun.
-                install_script(&scratch, "[ \"$1\" = go-on ] || exit 1", &own);
-                assert!(!upgrade(&scratch, "a").status.success());
-                install(program(), &own);
-            } else {
-                let asking = {
-                    let command = asks_for_upgrade(&scratch, "a");
-                    lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
-                };
-                // At some moment before the new program has begun, or behind its first frames.
-                std::thread::sleep(Duration::from_millis(70 + 60 * round));
-                a.program().signal(Signal::SIGKILL).unwrap();
-                asking.wait(DEADLINE).unwrap();
-            }
-            until("it ends", || !a.program().is_running());
-            a = Station::start(&own, &topology.gateway_a.namespace, &scratch, "a").unwrap();
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    assert!(nonces(&wire) > 200);
-    a.stop().unwrap();
-    b.stop().unwrap();
+    let in_kernel = |a: &Station| assert_eq!(path(a), "kernel");
+    dies_in_upgrades(&topology(), &STATIC_KEYS, Duration::from_millis(60), in_kernel);
 }
 
 #[test]

@@ -22,9 +22,11 @@
 //! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile.
 
 mod gateway;
+mod reload;
 mod seen;
 mod spread;
 mod standing;
+mod trial;
 mod turn;
 mod verdicts;
 
@@ -36,12 +38,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use fleet::directory::{Address, Directory, DirectoryError, Watched, configuration_key};
-use fleet::install::{ConfigurationFolder, InstallError, Trial};
+use fleet::install::{ConfigurationFolder, InstallError};
 use fleet::{AcceptError, Accepted, Acceptor, Heart, Member, Parts, Refusal, Said};
 pub use gateway::{BesideGateway, GatewayToStart, NoGateway, NotReloaded, RunningGateway};
-use report::control_socket::Outcome;
+use reload::Reloaded;
 pub use seen::{FleetState, Seen};
-use standing::{Part, Stood};
+use standing::Part;
 use tracing::{error, info, warn};
 use turn::{AgentTurn, Work};
 pub use turn::{Turns, UpgradeTurn};
@@ -52,8 +54,6 @@ use crate::membership::OnBox;
 const PROOF: Duration = Duration::from_secs(30);
 /// Time between two looks at links at the end of that, and at whether the agent shall stop.
 const LOOK: Duration = Duration::from_millis(500);
-/// How many looks at the end find a link standing at least once.
-const LAST_LOOKS: u32 = 6;
 /// Time in which the operator hears why a gateway ends. It ends all the same.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// First pause before a directory that is away is tried again.
@@ -203,7 +203,7 @@ impl Agent {
         self.acceptor.lock()
     }
 
-    /// What its box says of its fleet.
+    /// Words of its box about its fleet.
     pub(crate) fn on_box(&self) -> OnBox {
         OnBox::new(self.acceptor.member(), &self.directory, &self.folder)
     }
@@ -338,37 +338,6 @@ impl Agent {
         }
     }
 
-    /// Has the gateway take a version that is on no trial. It is asked again until it has it: the operator relies on what is confirmed.
-    fn reload_untried(&self, gateway: &dyn RunningGateway, told: &mut Told) {
-        let version = self.folder.version();
-        let reloaded = reload(gateway, told);
-        told.is_unloaded = !matches!(reloaded, Reloaded::Taken);
-        match &reloaded {
-            Reloaded::Taken => self.seen.confirmed(version),
-            Reloaded::NoGateway => self.seen.waits(),
-            Reloaded::Refused(why) | Reloaded::Unknown(why) => {
-                self.seen.refused(format!("not taken from its folder yet: {why}"));
-            }
-        }
-        told.reloaded(&reloaded);
-    }
-
-    /// Asks the gateway again, if it is time to.
-    fn reload_again(&self, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
-        match told.reload {
-            Some((at, _)) if at <= Instant::now() => {}
-            _ => return,
-        }
-        let Some(_turn) = self.turns.work(Work::Version, stop) else { return };
-        match told.is_unloaded {
-            true => self.reload_untried(gateway, told),
-            false => {
-                let reloaded = reload(gateway, told);
-                told.reloaded(&reloaded);
-            }
-        }
-    }
-
     /// Accepts a record, if it is one to accept, and changes over.
     fn consider(&mut self, record: &[u8], gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
         match self.acceptor.accept(record, unix_seconds()) {
@@ -443,56 +412,6 @@ impl Agent {
         }
     }
 
-    fn try_out(&self, trial: &Trial, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
-        told.reload = None;
-        self.seen.version(Some(trial.version), FleetState::OnTrial, None);
-        match reload(gateway, told) {
-            Reloaded::Taken => {
-                told.is_unloaded = false;
-                self.judge(trial, gateway, told, stop);
-            }
-            // It has the configuration before, and goes on with it.
-            Reloaded::Refused(why) => self.refused(trial, &why, gateway),
-            // It reads this version when it starts. Whether it did is asked from here on.
-            Reloaded::NoGateway => {
-                self.confirm(trial);
-                self.seen.waits();
-                told.is_unloaded = true;
-                told.reloaded(&Reloaded::NoGateway);
-            }
-            // The gateway ends, and the next agent judges the trial.
-            Reloaded::Unknown(_) if stop.load(Ordering::Relaxed) => {}
-            Reloaded::Unknown(why) => {
-                self.go_back(trial, &why, gateway, told);
-            }
-        }
-    }
-
-    /// Takes a version back, and has the gateway load the one before. A gateway that was started with what a reload cannot change has to end
-    /// for that.
-    fn go_back(&self, trial: &Trial, why: &str, gateway: &dyn RunningGateway, told: &mut Told) {
-        self.take_back(trial, why);
-        let reloaded = reload(gateway, told);
-        told.reloaded(&reloaded);
-        let Trial { version, before, .. } = *trial;
-        let is_back = self.folder.version() == Some(before);
-        if !is_back || !matches!(reloaded, Reloaded::Refused(_)) || !gateway.begins_with_agent() {
-            return;
-        }
-        let keys = self.folder.wants_restart(trial);
-        if keys.is_empty() {
-            return;
-        }
-        told.reload = None;
-        let ends = format!(
-            "{} in [gateway] cannot change while the gateway runs; the gateway ends, to be started with version {before}",
-            keys.join(", ")
-        );
-        // Until then it runs with the other one, and then with none.
-        self.seen.version(None, FleetState::TakenBack, Some(format!("{why}; {ends}")));
-        told.ends = Some(format!("version {version} is taken back, and {ends}"));
-    }
-
     /// Has the gateway end, if it has to. The operator hears why, if the directory takes that in time.
     fn end(&mut self, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
         let Some(why) = told.ends.take() else { return };
@@ -513,92 +432,6 @@ impl Agent {
         });
         wait(PROOF, stop);
     }
-
-    /// A running gateway does not take what is on trial. What it takes at a start alone waits there for that, still on trial, if an agent begins
-    /// with the gateway; otherwise nobody would judge it then.
-    fn refused(&self, trial: &Trial, why: &str, gateway: &dyn RunningGateway) {
-        let keys = self.folder.wants_restart(trial);
-        // With another name it would not start either.
-        if keys.is_empty() || keys.contains(&"name") {
-            return self.take_back(trial, why);
-        }
-        let cannot = format!("{} in [gateway] cannot change while the gateway runs", keys.join(", "));
-        let name = &self.acceptor.member().name;
-        if !gateway.begins_with_agent() {
-            let cure = "stop the gateway, publish again with fleet apply --anew, and start it";
-            return self.take_back(trial, &format!("{cannot}; {cure}"));
-        }
-        let why =
-            format!("{cannot}; restart it there, and it is on trial: systemctl restart frameward@{name}");
-        error!(event = "fleet-version-refused", version = trial.version, "{why}");
-        self.seen.version(Some(trial.before), FleetState::Refused, Some(why));
-    }
-
-    /// Waits until what stood before has had its time to stand again. A trial that is not judged stays one.
-    fn judge(&self, trial: &Trial, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
-        wait(PROOF, stop);
-        let mut fallen = self.expected(trial);
-        for _ in 0..LAST_LOOKS {
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
-            let standing = standing(gateway).ok().flatten().unwrap_or_default();
-            fallen.retain(|part| !part.is_among(&standing));
-            if fallen.is_empty() {
-                return self.confirm(trial);
-            }
-            wait(LOOK, stop);
-        }
-        self.go_back(trial, &standing::fallen(&fallen), gateway, told);
-    }
-
-    /// Parts that stood before and are in the configuration still.
-    fn expected(&self, trial: &Trial) -> Vec<Part> {
-        let stood: Vec<_> = trial.stood.iter().filter_map(|line| Part::parse(line)).collect();
-        match config::load(&self.folder.configuration()) {
-            Ok((config, _)) => stood.iter().filter(|part| part.is_of(&config, &stood)).cloned().collect(),
-            Err(_) => stood,
-        }
-    }
-
-    fn confirm(&self, trial: &Trial) {
-        let version = trial.version;
-        match self.folder.confirm() {
-            Ok(()) => {
-                self.seen.version(Some(version), FleetState::Confirmed, None);
-                info!(event = "fleet-version-confirmed", version, "version {version} stays");
-            }
-            Err(error) => error!(event = "fleet-version-refused", version, "{error}"),
-        }
-    }
-
-    fn take_back(&self, trial: &Trial, why: &str) {
-        let Trial { version, before, .. } = *trial;
-        match self.folder.take_back(trial) {
-            Ok(()) => {
-                self.seen.version(Some(before), FleetState::TakenBack, Some(why.to_owned()));
-                error!(
-                    event = "fleet-version-taken-back",
-                    version, "version {version} is taken back, and version {before} is in use again: {why}"
-                );
-            }
-            Err(error) => error!(event = "fleet-version-refused", version, "{error}"),
-        }
-    }
-
-    /// Parts that stand before a change. A link or site that starts has its time, as it has afterwards.
-    fn stood(&self, gateway: &dyn RunningGateway, stop: &AtomicBool) -> Vec<Part> {
-        let config = config::load(&self.folder.configuration()).ok();
-        let mut stood = Stood::new(config.as_ref().map(|(config, _)| config));
-        let since = Instant::now();
-        loop {
-            let Ok(standing) = standing(gateway) else { return Vec::new() };
-            if stood.look(standing) || since.elapsed() > PROOF || stop.load(Ordering::Relaxed) {
-                return stood.parts();
-            }
-            wait(LOOK, stop);
-        }
-    }
 }
 
 /// Looks at the verdicts on the gateway's parts, if it is time to. None if no gateway runs, or it does not tell, or starts.
@@ -609,50 +442,6 @@ fn look_at_verdicts(gateway: &dyn RunningGateway, told: &mut Told) {
     let report = gateway.report().ok().flatten().filter(|report| report.configuration.is_some());
     told.parts = report.as_ref().map(verdicts::parts);
     told.looked = Some(Instant::now());
-}
-
-/// Parts that stand; none if the gateway does not tell, or starts.
-fn standing(gateway: &dyn RunningGateway) -> Result<Option<Vec<Part>>, NoGateway> {
-    let report = gateway.report()?.filter(|report| report.configuration.is_some());
-    Ok(report.as_ref().map(Part::standing))
-}
-
-/// Answer of a gateway that is to read its configuration again.
-enum Reloaded {
-    /// It has it.
-    Taken,
-    /// It goes on with the one before: why.
-    Refused(String),
-    /// None runs.
-    NoGateway,
-    /// It did not tell: how.
-    Unknown(String),
-}
-
-/// Has the gateway read its configuration again.
-fn reload(gateway: &dyn RunningGateway, told: &mut Told) -> Reloaded {
-    let was_away = std::mem::take(&mut told.is_gateway_away);
-    match gateway.reload() {
-        Ok(Outcome { done: true, .. }) => Reloaded::Taken,
-        Ok(Outcome { done: false, lines }) => {
-            // As a terminal gets them; a log says how grave they are by itself.
-            let mut lines = lines.iter().map(|line| line.strip_prefix("error: ").unwrap_or(line)).peekable();
-            let why = lines.peek().map_or_else(String::new, |first| format!(": {first}"));
-            lines.for_each(|line| error!(event = "fleet-version-refused", "{line}"));
-            Reloaded::Refused(format!("the gateway refuses it{why}"))
-        }
-        Err(NotReloaded::NoGateway(why)) => {
-            told.is_gateway_away = true;
-            if !was_away {
-                warn!(event = "fleet-gateway-away", "{why}");
-            }
-            Reloaded::NoGateway
-        }
-        Err(NotReloaded::Unknown(why)) => {
-            warn!(event = "fleet-gateway-away", "{why}");
-            Reloaded::Unknown(why)
-        }
-    }
 }
 
 /// Seconds since 1970 by this machine's clock.

@@ -52,7 +52,7 @@ impl Membership {
     }
 }
 
-/// What a box says of its fleet, for another program to compare. It is read at a start alone.
+/// Words of a box about its fleet, for another program to compare. It is read at a start alone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OnBox {
     /// Public key of the operator, name and public key of the gateway.
@@ -140,7 +140,7 @@ pub fn configuration(config: &Config) -> Result<Option<PathBuf>, Vec<Finding>> {
     Ok(folder(config)?.map(|folder| folder.configuration()))
 }
 
-/// What a box says of its fleet; none if its configuration has no `[fleet]`.
+/// Words of a box about its fleet; none if its configuration has no `[fleet]`.
 ///
 /// # Errors
 /// As [`of`].

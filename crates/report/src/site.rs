@@ -146,7 +146,7 @@ pub struct SitePeerReport {
     /// Why there is no connection, or why the last one ended; empty if there is nothing to say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What to do about that; empty if it is not known.
+    /// Cure for that; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cure: String,
     /// Where its data goes.

@@ -1,5 +1,6 @@
 //! The manager's one loop: what the worker says goes to the sessions, what they say to the worker and the peers.
 
+mod notices;
 mod ways;
 
 use std::collections::BTreeSet;
@@ -14,19 +15,19 @@ use quinn::{Endpoint, TokioRuntime, TransportConfig};
 use suite::identity::RecognitionKey;
 use suite::knock::KnockKey;
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tokio::sync::{Notify, mpsc};
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tunnel::{Command, Event, Instance, Mode, PeerId, Session, SessionSettings};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
+use self::ways::follow;
 use super::answer::Answer;
-use super::dial::Name;
 use super::guard;
 use super::kernel::{self, KernelSite};
 use super::live::LiveStations;
 use super::paths::PeerPaths;
-use super::peer::{Following, Peer};
+use super::peer::Peer;
 use super::random;
 use super::settings::{ManagerPeer, ManagerSettings};
 use super::shared::{DriverEvent, Shared};
@@ -45,16 +46,6 @@ const EVENTS: usize = 1024;
 const FRAMES: usize = 256;
 /// Time for telling the peers about the end.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// Interval at which fixed endpoints are resolved again.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// Pause before a name that could not be resolved is tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(3);
-/// Interval between notices of strangers.
-const STRANGER: Duration = Duration::from_secs(10);
-/// Interval between notices that somebody at a peer's address does not know this site's public key. Anybody can send such packets in
-/// its name.
-const UNKNOCKED: Duration = Duration::from_secs(60);
-
 /// The loop.
 pub(super) struct Driver<'r> {
     endpoint: Endpoint,
@@ -354,15 +345,7 @@ impl<'r> Driver<'r> {
                 }
             }
             DriverEvent::Unheard { address } => self.report_unheard(address),
-            DriverEvent::Stranger { address, key } => {
-                if self.stranger.is_none_or(|last| last.elapsed() >= STRANGER) {
-                    self.stranger = Some(Instant::now());
-                    let text = format!(
-                        "{address} wants to connect with the public key {key}, which no peer has; if it is one of your sites, write it as that peer's public_key"
-                    );
-                    self.shared.board.notice(&self.shared.shared_counters, None, text);
-                }
-            }
+            DriverEvent::Stranger { address, key } => self.report_stranger(address, key),
         }
     }
 
@@ -373,41 +356,6 @@ impl<'r> Driver<'r> {
             let own = self.peer(hub).and_then(|hub| hub.seen_at());
             self.peers[at].look_for_direct_way(now, own);
         }
-    }
-
-    /// Notes that calls arrive and answers do not. When two calls meet, one of them ends early too, and soon there is a connection: the
-    /// second such end in a row counts.
-    fn report_unheard(&mut self, address: IpAddr) {
-        let is_there: Vec<PeerId> = self.shared.with_roster(|roster| roster.peers_at(address).collect());
-        let waits = |peer: &Peer| peer.is_waited_for(is_there.contains(&peer.id()));
-        if !self.peers.iter().any(waits) {
-            self.unheard = None;
-            return;
-        }
-        let first = self.unheard.replace(address) != Some(address);
-        if first || self.told_unheard.is_some_and(|last| last.elapsed() < UNKNOCKED) {
-            return;
-        }
-        self.told_unheard = Some(Instant::now());
-        let (address, port) = (address.to_canonical(), self.local.port());
-        let text = format!(
-            "{address} calls, knows this site's public key, and hears no answer: let what this site sends from UDP {port} pass at the firewalls on the way there"
-        );
-        self.shared.board.notice(&self.shared.shared_counters, None, text);
-    }
-
-    /// Notes that somebody does not know this site's key. He gets no answer, so nobody else can tell why.
-    fn report_unknocked(&mut self) {
-        if self.unknocked.is_some_and(|last| last.elapsed() < UNKNOCKED) {
-            return;
-        }
-        let Some(address) = self.shared.socket.unknocked() else { return };
-        self.unknocked = Some(Instant::now());
-        let (address, own) = (address.to_canonical(), self.settings.identity.public());
-        let text = format!(
-            "{address}, where a peer is, wants to connect and does not show that it knows this site's public key; if it is that peer, write {own} as public_key there, and bring it to this version"
-        );
-        self.shared.board.notice(&self.shared.shared_counters, None, text);
     }
 
     fn take_events(&mut self, mailbox: &mut ManagerMailbox, now: wire::Instant) {
@@ -495,48 +443,4 @@ fn hear_the_bell(bell: UnixStream, shared: Arc<Shared>) -> io::Result<impl Futur
             shared.stir.notify_one();
         }
     })
-}
-
-/// Resolves the endpoint of a peer with header encryption or a plain one, again and again: its name may get another address. At once if the peer
-/// wants it.
-fn follow(
-    peer: PeerId,
-    settings: &ManagerPeer,
-    local: SocketAddr,
-    shared: &Arc<Shared>,
-    news: &mpsc::Sender<DriverEvent>,
-) -> Option<Following> {
-    let beyond = match settings.mode {
-        Mode::Identifier => return None,
-        // Data is beside the management channel, one port above.
-        Mode::HeaderEncryption => 1,
-        Mode::Plain { .. } => 0,
-    };
-    let host = settings.endpoint.clone()?;
-    let (shared, news) = (Arc::clone(shared), news.clone());
-    let at_once = Arc::new(Notify::new());
-    let asked = Arc::clone(&at_once);
-    let following = tokio::spawn(async move {
-        let name = Name::new(host, local);
-        loop {
-            let pause = match name.addresses().await {
-                Ok(mut addresses) => {
-                    for address in &mut addresses {
-                        address.set_port(address.port().wrapping_add(beyond));
-                    }
-                    let _ = news.send(DriverEvent::Found { peer, addresses }).await;
-                    LOOK_AGAIN
-                }
-                Err(why) => {
-                    let _ = news.send(DriverEvent::Failed { peer, why }).await;
-                    TRY_AGAIN
-                }
-            };
-            shared.stir.notify_one();
-            // A peer whose address goes to and fro causes few look-ups.
-            sleep(TRY_AGAIN.min(pause)).await;
-            let _ = timeout(pause.saturating_sub(TRY_AGAIN), asked.notified()).await;
-        }
-    });
-    Some(Following::new(following.abort_handle(), at_once))
 }

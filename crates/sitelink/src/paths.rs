@@ -394,7 +394,7 @@ impl PeerPaths {
         self.wanted.places[usize::from(self.wanted.preferred)].map(|place| place.to)
     }
 
-    /// Where the peer was proved to be on each path, on this connection or, where it is not proved yet, on the one before.
+    /// Addresses at which the peer was proved to be, one for each path, on this connection or, where it is not proved yet, on the one before.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         self.paths.iter().filter_map(PeerPath::proved).collect()
     }

@@ -54,7 +54,7 @@ pub(super) struct Peer {
     public_key: Option<PublicKey>,
     via: Option<PublicKey>,
     direct: Direct,
-    /// Where its last connection was made without a relay.
+    /// Address to which its last connection was made without a relay.
     connected_at: Option<SocketAddr>,
     /// QUIC has seen it at another address, which is not proved yet.
     claimed: Option<UnprovedMove>,
@@ -106,7 +106,7 @@ struct Reached {
     since: wire::Instant,
     /// Why the channel was lost, or could not be had; empty if nothing went wrong since it was there.
     why: String,
-    /// What to do; empty if that is not known.
+    /// Cure; empty if it is not known.
     cure: &'static str,
 }
 

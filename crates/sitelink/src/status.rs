@@ -36,7 +36,7 @@ pub struct PeerStatus {
     pub since: wire::Instant,
     /// Why the channel was lost, or could not be had, in words. Empty while it is there, and as long as nothing went wrong.
     pub reason: String,
-    /// What to do about that; empty if it is not known.
+    /// Cure for that; empty if it is not known.
     pub cure: &'static str,
     /// Whether the way to it goes through a relay.
     pub relayed: bool,

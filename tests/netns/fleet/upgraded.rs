@@ -94,7 +94,7 @@ fn gateways_of_a_fleet_are_upgraded_and_lose_no_frame() {
     }
 }
 
-/// What a reload cannot change is no reason to take a version back: the restart that the operator is told of is its trial.
+/// A change that no reload takes over is no reason to take a version back: the restart that the operator is told of is its trial.
 #[test]
 fn what_a_running_gateway_cannot_change_is_on_trial_when_it_is_started_again() {
     let (plant, [a, b]) = secured(["a", "b"]);

@@ -15,7 +15,7 @@ fn mkpdu(number: u8) -> Vec<u8> {
     frame
 }
 
-/// How many of the MKPDUs are on the other LAN while they are worth something.
+/// Number of MKPDUs that are on the other LAN while they are worth something.
 fn timely(world: &mut World) -> usize {
     let mut timely = 0;
     for number in 0..MKPDUS {

@@ -62,11 +62,11 @@ impl fmt::Display for Protocol {
 pub struct FlowKey {
     /// Fieldbus and identification.
     pub protocol: Protocol,
-    /// Who sends them.
+    /// Address of their sender.
     pub source: MacAddr,
-    /// Who gets them.
+    /// Address of their receiver.
     pub destination: MacAddr,
-    /// Where they were heard.
+    /// Number of the interface where they were heard.
     pub interface: usize,
 }
 
@@ -93,7 +93,7 @@ struct Step {
     counted: Option<u16>,
 }
 
-/// What is remembered of a flow.
+/// A flow, as far as it is remembered.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Frames.
@@ -110,7 +110,7 @@ pub struct Flow {
     next: usize,
 }
 
-/// How a cycle is known, the most certain last.
+/// Source of a cycle, the most certain last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {
     /// By the time between frames.
@@ -126,13 +126,13 @@ pub enum Origin {
 pub struct Rhythm {
     /// Time between two of them.
     pub cycle: Duration,
-    /// How it is known.
+    /// Its source.
     pub origin: Origin,
     /// Nine of ten intervals deviate from it by no more.
     pub jitter: Duration,
 }
 
-/// Why frames are not cyclic.
+/// Reason for which frames are not cyclic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Irregular {
     /// Too few of them.

@@ -22,7 +22,7 @@ const LONGEST_CYCLE: Duration = Duration::from_millis(512);
 /// VID that no tag may have.
 const NO_VID: u16 = 0xfff;
 
-/// What the configuration needs besides frames.
+/// Facts that the configuration needs besides frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
     /// The cell's name.
@@ -63,7 +63,7 @@ pub struct Proposed {
     pub cycle: Duration,
     /// Whether the other direction has a shorter one.
     pub has_two_cycles: bool,
-    /// How the cycle is known.
+    /// Source of the cycle.
     pub origin: Origin,
     /// Cycles without a frame after which stations give up, if that was agreed on.
     watchdog: Option<u16>,

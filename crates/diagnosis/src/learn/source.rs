@@ -1,4 +1,4 @@
-//! Where frames are heard: at an interface, which is left as it is, or in a capture.
+//! Sources of frames that are heard: an interface, which is left as it is, or a capture.
 
 use std::io::Read;
 use std::time::{Duration, Instant};

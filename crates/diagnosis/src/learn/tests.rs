@@ -1,4 +1,4 @@
-//! What is heard, and what is proposed for it: real Connects of several makers, cyclic frames, and nonsense.
+//! Traffic that is heard, and the proposal for it: real Connects of several makers, cyclic frames, and nonsense.
 
 use std::path::Path;
 
@@ -202,7 +202,7 @@ fn connects_of_real_machines_give_cycle_names_and_frame_ids() {
     is_valid(&learned);
 }
 
-/// What Wireshark reads in the same Connects: kinds, FrameIDs, cycles and watchdogs of the IOCRs of each frame.
+/// Wireshark's reading of the same Connects: kinds, FrameIDs, cycles and watchdogs of the IOCRs of each frame.
 #[test]
 fn wireshark_reads_the_same_in_connects() {
     let file = vectors().join("profinet/connect.pcap");

@@ -60,7 +60,7 @@ pub fn cycle(cycle: Duration) -> String {
     }
 }
 
-/// How the proposal came about, each line a comment of TOML.
+/// Grounds of the proposal, each line a comment of TOML.
 impl fmt::Display for Learned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { relations, heard, .. } = self;

@@ -8,6 +8,7 @@
 //! One runs at a time. A command is a process of its own: the server never reads the signing key. A command that is under way does not need the
 //! server; but it stands in the server's process group, so Ctrl-C ends both.
 
+mod change;
 mod output;
 
 use std::collections::VecDeque;
@@ -25,17 +26,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
 
+use self::change::Change;
+pub(super) use self::change::change;
 use self::output::{Lines, Output};
 use super::follow::{Sources, locked, unix_seconds};
-use super::routes::Goal;
 use super::tokens::{Role, Who};
 
 /// Actions that are remembered, and notes among them. Who writes notes pushes out nothing else.
 const REMEMBERED: usize = 64;
 const NOTES_REMEMBERED: usize = 16;
 const NOTE: &str = "note";
-/// The longest note, in characters.
-const LONGEST_NOTE: usize = 400;
 /// Time after which it is seen that a command has ended, in milliseconds.
 const PAUSE: u16 = 100;
 /// Time in which the output of a command that has ended is read. What it wrote is there already, but others may go on writing.
@@ -62,19 +62,6 @@ pub struct Actions {
     state: Arc<Mutex<State>>,
 }
 
-/// A change, ready to be made.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Change {
-    /// Takes the box that shows this code into the fleet.
-    Approve(fleet::Code),
-    /// Gives a link, group, cell or tunnel a new key.
-    Rotate,
-    /// Has nobody speak with a gateway any more.
-    Revoke,
-    /// Writes a line into the audit log.
-    Note(String),
-}
-
 #[derive(Debug, Default)]
 struct State {
     /// The running command, and its number. Without a process it has ended, and what is told about it is not complete.
@@ -95,7 +82,7 @@ struct ActionView {
     action: &'static str,
     object: String,
     state: ActionState,
-    /// Who stopped it.
+    /// Name of the person that stopped it.
     stopped_by: Option<String>,
     /// Lines of the command.
     lines: Lines,
@@ -113,7 +100,7 @@ enum ActionState {
 /// The answer of `/api/actions`.
 #[derive(Serialize)]
 pub(super) struct ActionsView {
-    /// Who asks.
+    /// The person that asks.
     you: Who,
     /// Changes that he may order here.
     may: Vec<&'static str>,
@@ -124,29 +111,18 @@ pub(super) struct ActionsView {
 /// Refusal of a change: status, cause and cure.
 pub(super) type Refused = (StatusCode, String, String);
 
-impl Change {
-    const fn word(&self) -> &'static str {
-        match self {
-            Self::Approve(_) => "approve",
-            Self::Rotate => "rotate",
-            Self::Revoke => "revoke",
-            Self::Note(_) => NOTE,
-        }
-    }
-}
-
 impl Actions {
     /// Changes in this fleet; without signing files none that publishes anything.
     pub fn new(sources: Sources, signing: Option<SigningFiles>) -> Self {
         Self { sources, signing, state: Arc::default() }
     }
 
-    /// Where nothing can be ordered.
+    /// The view where nothing can be ordered.
     pub(super) const fn nothing(you: Who) -> ActionsView {
         ActionsView { you, may: Vec::new(), actions: Vec::new() }
     }
 
-    /// What was ordered, for this person.
+    /// Orders until now, for this person.
     pub(super) fn view(&self, you: Who) -> ActionsView {
         let all = [
             (NOTE, Role::Operator, true),
@@ -345,7 +321,7 @@ impl State {
         }
     }
 
-    /// How the running command ended, if it has. From here on its process number can be another one's.
+    /// End of the running command, if it has ended. From here on its process number can be another one's.
     fn ended(&mut self) -> Option<ActionState> {
         let (_, child) = self.running.as_mut()?;
         let status = match child.as_mut().map(Child::try_wait) {
@@ -397,48 +373,6 @@ fn cannot_start(error: &io::Error) -> Refused {
         format!("the command cannot be started: {error}"),
         "see that this machine has processes and memory left".to_owned(),
     )
-}
-
-/// A change out of a request's body.
-///
-/// # Errors
-/// [`Refused`]: the body is something else.
-pub(super) fn change(goal: Goal, object: &str, body: &[u8]) -> Result<Change, Refused> {
-    #[derive(serde::Deserialize, Default)]
-    #[serde(deny_unknown_fields, default)]
-    struct Body {
-        code: Option<String>,
-        text: Option<String>,
-        confirm: Option<String>,
-    }
-    let wrong = |cause: String, cure: &str| Err((StatusCode::BAD_REQUEST, cause, cure.to_owned()));
-    let body: Body = match serde_json::from_slice(body) {
-        Ok(body) => body,
-        Err(error) => return wrong(format!("the body is no such JSON: {error}"), "see /api/openapi.json"),
-    };
-    match (goal, body) {
-        (Goal::Approve, Body { code: Some(code), text: None, confirm: None }) => match code.trim().parse() {
-            Ok(code) => Ok(Change::Approve(code)),
-            Err(_) => wrong("this is no code of a box".to_owned(), "type the 16 digits that the box shows"),
-        },
-        (Goal::Note, Body { text: Some(text), code: None, confirm: None }) => {
-            let text = text.trim();
-            let is_text = (1..=LONGEST_NOTE).contains(&text.chars().count());
-            match is_text && !text.chars().any(char::is_control) {
-                true => Ok(Change::Note(text.to_owned())),
-                false => wrong("this is no note".to_owned(), "write a line of up to 400 characters"),
-            }
-        }
-        (Goal::Rotate, Body { code: None, text: None, confirm: None }) => Ok(Change::Rotate),
-        (Goal::Revoke, Body { confirm: Some(confirm), code: None, text: None }) if confirm == object => {
-            Ok(Change::Revoke)
-        }
-        (Goal::Revoke, _) => wrong(
-            "a revocation was not confirmed".to_owned(),
-            "repeat the gateway's name: { \"confirm\": NAME }",
-        ),
-        _ => wrong("the body is of another request".to_owned(), "see /api/openapi.json"),
-    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Seen {
         self.now().file = Some(file);
     }
 
-    /// What was seen in the program before goes on.
+    /// Goes on with what was seen in the program before.
     pub(crate) fn go_on(&self, before: FleetReport) {
         let FleetReport { version, state, why, file: _, directory_answered_seconds, directory_away } = before;
         let mut now = self.now();

@@ -30,7 +30,7 @@ struct Gateway {
     /// It does not answer the next reload.
     is_silent: Arc<AtomicBool>,
     begins_with_agent: bool,
-    /// Why it was ended.
+    /// Reason for which it was ended.
     ended: Arc<Mutex<Option<String>>>,
     report: Arc<Mutex<Option<GatewayReport>>>,
 }

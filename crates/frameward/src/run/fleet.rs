@@ -66,7 +66,7 @@ impl RunningGateway for ControlHandle {
 
 /// Fleet of a running gateway, as its main thread knows it.
 pub(super) struct InFleet {
-    /// What its agent has seen.
+    /// The directory and the versions, as its agent has seen them.
     pub(super) seen: Seen,
     /// Turns of its agent; none without an agent.
     turns: Option<Turns>,
@@ -74,7 +74,7 @@ pub(super) struct InFleet {
     lock: Option<File>,
     /// The box's own configuration.
     pub(super) file: PathBuf,
-    /// What that said of its fleet at the start; none without an agent.
+    /// Words of that about its fleet at the start; none without an agent.
     on_box: Option<OnBox>,
 }
 
@@ -101,7 +101,7 @@ impl InFleet {
         }
     }
 
-    /// What the next program gets of it.
+    /// State of it for the next program.
     pub(super) fn pass_on(&self) -> PassedFleet {
         let lock = self.lock.as_ref().map(File::as_raw_fd);
         PassedFleet { lock, seen: self.seen.report(), on_box: self.on_box.clone() }

@@ -25,23 +25,22 @@
 //!
 //! Left out on purpose: roles other than links, express SCs, and cells. They are refused before anything is touched.
 
+mod handover;
 mod judge;
 mod passed;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use control::HaltedLink;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use tracing::{error, info};
+use tracing::info;
 
 use super::fleet::InFleet;
 use super::interface_watch::seen;
@@ -49,17 +48,16 @@ use super::link::RunningLink;
 use super::reload::{Loaded, read};
 use super::{Asks, Running};
 use crate::fleet_agent::UpgradeTurn;
-use crate::{membership, privilege};
+use crate::membership;
 use config::change::fixed;
 use config::{Finding, Keys};
 use netdev::interface::{InterfaceError, InterfaceInfo};
-use netdev::passed_on::pass_on;
 pub(super) use passed::PassedFleet;
 pub(super) use passed::PassedLink;
-use passed::{AboutLink, PassedGateway, VARIABLE, in_memory, kernel_object, number, why_not};
 pub use passed::{Passed, take_passed};
+use passed::{VARIABLE, in_memory, why_not};
+use report::GatewayReport;
 use report::control_socket::Reply;
-use report::{GatewayReport, UpgradeReport};
 use wire::MacAddr;
 
 /// The time that it may take until the new program has judged.
@@ -119,7 +117,7 @@ impl FileIdentity {
     }
 }
 
-/// Why an upgrade is refused.
+/// Refusal of an upgrade.
 pub(super) struct Refused {
     why: String,
     /// It is for something that ends by itself: who asks again may succeed.
@@ -181,7 +179,7 @@ fn cannot_start(program: &Path, error: &io::Error) -> String {
     with_cure(format!("cannot start {}", program.display()), error)
 }
 
-/// What failed with a program, the system's reason, and the cure.
+/// A failure with a program, the system's reason, and the cure.
 fn with_cure(what: String, error: &io::Error) -> String {
     let cure = match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT) => "it or what loads it is missing: install the package",
@@ -201,11 +199,6 @@ fn first_words(stderr: Option<ChildStderr>) -> Option<String> {
     // It does not block: others may have it open still.
     let octets = stderr?.read(&mut said).ok()?;
     String::from_utf8_lossy(&said[..octets]).lines().next().map(str::to_owned)
-}
-
-fn unix_microseconds() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Running {
@@ -429,141 +422,6 @@ impl Running {
         asked.turn = None;
         self.upgrade = Some(asked);
         why
-    }
-
-    fn upgrade_or_say_why(&mut self, program: &Path, file: FileIdentity, asks: &Asks) {
-        let Err(why) = self.upgrade(program, file, asks);
-        error!(event = "upgrade-failed", "not upgraded, and everything goes on as before: {why}");
-        let count = self.upgraded.as_ref().map_or(0, |before| before.count);
-        self.upgraded =
-            Some(UpgradeReport { count: count + 1, done: false, waited_ms: None, why: Some(why) });
-    }
-
-    fn upgrade(
-        &mut self,
-        program: &Path,
-        file: FileIdentity,
-        asks: &Asks,
-    ) -> Result<std::convert::Infallible, String> {
-        // Interfaces and carriers may have gone since.
-        self.can_go_on().map_err(|refused| refused.why)?;
-        self.control.leave_kernel_for_next_program();
-        let Err(why) = self.upgrade_in_user_space(program, file, asks);
-        self.control.come_back_to_kernel();
-        Err(why)
-    }
-
-    /// The same when all frames go through the workers.
-    fn upgrade_in_user_space(
-        &mut self,
-        program: &Path,
-        file: FileIdentity,
-        asks: &Asks,
-    ) -> Result<std::convert::Infallible, String> {
-        let state_lock = self.control.settle_disk().map_err(|error| error.to_string())?;
-        let mut passed = Passed::new(self.passed_gateway([state_lock, self.socket_lock]), Vec::new());
-        let mut halted = self.control.halt_links().map_err(|error| error.to_string())?;
-        let why = match FileIdentity::of(program) {
-            Ok(now) if now == file => self.become_next(program, &mut passed, &mut halted, asks),
-            Ok(_) => Err(format!("{} is another file than the one that has judged", program.display())),
-            Err(error) => Err(cannot_start(program, &error)),
-        };
-        self.control.resume_links(halted);
-        let Err(why) = why;
-        Err(why)
-    }
-
-    fn become_next(
-        &mut self,
-        program: &Path,
-        passed: &mut Passed,
-        halted: &mut [HaltedLink],
-        asks: &Asks,
-    ) -> Result<std::convert::Infallible, String> {
-        for running in &self.links {
-            let name = &running.config.name;
-            let programs = self.control.passed_programs(name).map_err(|error| error.to_string())?;
-            let link = halted.iter_mut().find(|halted| halted.name == *name).and_then(|halted| {
-                let about = self.about(running)?;
-                PassedLink::new(halted, &running.config, about, running.unmarked(), programs)
-            });
-            passed
-                .links
-                .push(link.ok_or_else(|| format!("link {name:?} cannot be handed over at this moment"))?);
-        }
-        let programs = self.control.passed_spare_programs().map_err(|error| error.to_string())?;
-        passed.gateway.programs = Some(programs);
-        let failed = |error: io::Error| format!("cannot pass the state on: {error}");
-        let document = passed.encode().and_then(|document| in_memory(&document)).map_err(failed)?;
-        let mut descriptors = passed.descriptors();
-        descriptors.push(number(&document));
-        let before = privilege::inherited().map_err(|error| failed(io::Error::other(error)))?;
-        // What comes later waits for the next program.
-        if let Some(why) = asks.anything() {
-            return Err(why.into());
-        }
-        if self.machine.was_restored() {
-            return Err("this machine was brought back to an earlier state".into());
-        }
-        let error = pass_on(&descriptors, true)
-            .and_then(|()| privilege::let_inherit().map_err(io::Error::other))
-            .map(|()| {
-                let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-                Command::new(program).args(arguments).env(VARIABLE, number(&document).to_string()).exec()
-            });
-        // Back to where it was.
-        let _ = privilege::set_inherited(before);
-        let _ = pass_on(&descriptors, false);
-        let error = error.unwrap_or_else(|error| error);
-        Err(with_cure(format!("cannot become {}", program.display()), &error))
-    }
-
-    /// What only this thread knows of a link. None if its interfaces are not there.
-    fn about(&self, running: &RunningLink) -> Option<AboutLink> {
-        Some(AboutLink {
-            interfaces: running.pass_on()?,
-            fallback: running.fallback().cloned(),
-            kay_in_kernel: running.kay_in_kernel,
-            last_valid: self.verdicts.last_valid(&running.config.name),
-        })
-    }
-
-    /// All links of the program before go on: says so, and since when frames waited.
-    pub(super) fn has_become(&mut self, passed: Option<Passed>) {
-        let Some(passed) = passed else { return };
-        passed.last_valid().for_each(|(link, last)| self.verdicts.go_on(link, last));
-        let Passed { version, gateway, .. } = passed;
-        // What was received since the links left their workers.
-        self.control.hasten_floors();
-        let waited = unix_microseconds().saturating_sub(gateway.halted_us) / 1000;
-        info!(
-            event = "upgraded",
-            milliseconds = waited,
-            "version {} runs in the place of {version}; frames waited {waited} ms",
-            env!("CARGO_PKG_VERSION")
-        );
-        self.upgraded = Some(UpgradeReport { waited_ms: Some(waited), ..gateway.upgrade });
-    }
-
-    /// What the whole gateway passes on.
-    fn passed_gateway(&self, locks: [i32; 2]) -> PassedGateway {
-        let count = self.upgraded.as_ref().map_or(0, |before| before.count) + 1;
-        PassedGateway {
-            locks,
-            machine: self.machine.descriptor(),
-            inherited: privilege::inherited().unwrap_or_default(),
-            uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            halted_us: unix_microseconds(),
-            clock_us: passed::clock_since(self.control.clock_start()),
-            upgrade: UpgradeReport { count, done: true, waited_ms: None, why: None },
-            fleet: self.fleet.as_ref().map(InFleet::pass_on),
-            reload: self.reloaded.clone(),
-            baseline: self.baseline.as_deref().cloned(),
-            speeds: self.measured.speeds.clone(),
-            antedating: self.measured.antedating.clone(),
-            kernel_object: self.control.has_programs_of_links().then(kernel_object),
-            programs: None,
-        }
     }
 }
 

@@ -51,7 +51,7 @@ enum Fault {
     Stopped,
     /// Two are: nobody can write or read.
     TwoStopped,
-    /// What a member says to the others is lost.
+    /// All that a member says to the others is lost.
     CutOffFromMembers,
     /// Nobody reaches a member.
     CutOffFromClients,

@@ -55,7 +55,7 @@ pub(super) struct Present {
     pub(super) wrong: Option<String>,
     /// Whether another program may go on in its place now.
     pub(super) passes_on: bool,
-    /// Why a program that went on in its place is not as the one before.
+    /// Difference of a program that went on in its place from the one before.
     pub(super) differs: Option<String>,
     pub(super) mi: Mi,
     pub(super) key_server: Option<Sci>,

@@ -1,19 +1,28 @@
 //! Ways to peers: what connects to them, and their paths.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quinn::TransportConfig;
 use suite::identity::PublicKey;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
-use tunnel::PeerId;
+use tokio::time::{sleep, timeout};
+use tunnel::{Mode, PeerId};
 
 use super::super::dial::{Dial, Name, Way};
+use super::super::peer::Following;
 use super::super::settings::{ManagerPath, ManagerPeer};
-use super::super::shared::DriverEvent;
+use super::super::shared::{DriverEvent, Shared};
 use super::super::transport;
-use super::{Driver, LOOK_AGAIN, TRY_AGAIN};
+use super::Driver;
+
+/// Interval at which fixed endpoints are resolved again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Pause before a name that could not be resolved is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(3);
 
 impl Driver<'_> {
     /// Has peers with several paths have those of their settings.
@@ -88,4 +97,48 @@ impl Driver<'_> {
     pub(super) fn has_programs(&self, peer: &ManagerPeer) -> bool {
         self.kernel.is_some() && peer.paths.is_empty()
     }
+}
+
+/// Resolves the endpoint of a peer with header encryption or a plain one, again and again: its name may get another address. At once if the peer
+/// wants it.
+pub(super) fn follow(
+    peer: PeerId,
+    settings: &ManagerPeer,
+    local: SocketAddr,
+    shared: &Arc<Shared>,
+    news: &mpsc::Sender<DriverEvent>,
+) -> Option<Following> {
+    let beyond = match settings.mode {
+        Mode::Identifier => return None,
+        // Data is beside the management channel, one port above.
+        Mode::HeaderEncryption => 1,
+        Mode::Plain { .. } => 0,
+    };
+    let host = settings.endpoint.clone()?;
+    let (shared, news) = (Arc::clone(shared), news.clone());
+    let at_once = Arc::new(Notify::new());
+    let asked = Arc::clone(&at_once);
+    let following = tokio::spawn(async move {
+        let name = Name::new(host, local);
+        loop {
+            let pause = match name.addresses().await {
+                Ok(mut addresses) => {
+                    for address in &mut addresses {
+                        address.set_port(address.port().wrapping_add(beyond));
+                    }
+                    let _ = news.send(DriverEvent::Found { peer, addresses }).await;
+                    LOOK_AGAIN
+                }
+                Err(why) => {
+                    let _ = news.send(DriverEvent::Failed { peer, why }).await;
+                    TRY_AGAIN
+                }
+            };
+            shared.stir.notify_one();
+            // A peer whose address goes to and fro causes few look-ups.
+            sleep(TRY_AGAIN.min(pause)).await;
+            let _ = timeout(pause.saturating_sub(TRY_AGAIN), asked.notified()).await;
+        }
+    });
+    Some(Following::new(following.abort_handle(), at_once))
 }

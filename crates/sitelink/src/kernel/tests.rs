@@ -584,7 +584,7 @@ fn stations_behind_a_plain_peer_are_forgotten_when_they_are_silent() {
     assert_eq!(known()[0] + known()[1], all[0] + 100);
 }
 
-/// Where packets to this box come from.
+/// Sender of packets to this box.
 const SENDER: &str = "198.51.100.7:7788";
 
 /// A packet of the network to this box.

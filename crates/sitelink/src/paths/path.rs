@@ -70,7 +70,7 @@ impl PeerPath {
         Some(Place { to, source: *self.source.as_ref().ok()? })
     }
 
-    /// Where the peer was proved to be last.
+    /// Address at which the peer was proved to be last.
     pub(super) fn proved(&self) -> Option<SocketAddr> {
         self.meter.proved().or(self.kept.map(|kept| kept.to))
     }

@@ -46,7 +46,7 @@ const CLOCK: Duration = Duration::from_nanos(31_250);
 const MOST_SEND_CLOCK: u16 = 128;
 const MOST_REDUCTION: u16 = 512;
 
-/// Why a datagram tells of no connection.
+/// Reason for which a datagram tells of no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectError {
     /// It is something else.
@@ -59,7 +59,7 @@ pub enum ConnectError {
     Refused,
 }
 
-/// Whose words a Connect has.
+/// Side whose words a Connect has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The controller's: the request.
@@ -71,7 +71,7 @@ pub enum Side {
 /// A request for a connection, or the device's agreement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connect<'f> {
-    /// Who says it.
+    /// The side that says it.
     pub side: Side,
     /// UUID of the AR: the same in request and response.
     pub ar: [u8; 16],

@@ -236,7 +236,7 @@ pub(super) fn ip_address(address: IpAddr) -> [u8; ADDRESS] {
     }
 }
 
-/// Where a packet comes from.
+/// Source of a packet: `struct source`.
 pub(super) fn source(from: SocketAddr) -> [u8; SOURCE] {
     let mut octets = [0; SOURCE];
     put(&mut octets, 0, &ip_address(from.ip()));

@@ -1,4 +1,4 @@
-//! Why a peer does not answer: one cause, and one cure.
+//! Cause of a peer's silence, one, and one cure.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
@@ -13,7 +13,7 @@ pub(super) fn is_silent(report: &SitePeerReport) -> bool {
     !matches!(report.state.as_str(), "plain" | "connected" | "greeting" | "refused" | "waiting")
 }
 
-/// Where the way to a silent peer is probed: none where that says nothing. Of several paths the first with an endpoint stands for all.
+/// Address to which the way to a silent peer is probed: none where that says nothing. Of several paths the first with an endpoint stands for all.
 pub(super) fn probed(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<SocketAddr> {
     let endpoint = peer.endpoints().next().filter(|_| peer.via.is_none() && report.cure.is_empty())?;
     reachable(site.bind, endpoint.to_string().to_socket_addrs().ok()?)

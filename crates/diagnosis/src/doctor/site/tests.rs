@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use report::site::peer_report;
 use suite::identity::Identity;
 
 use super::*;

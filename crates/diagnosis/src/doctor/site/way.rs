@@ -1,4 +1,4 @@
-//! How far packets get on the way to an endpoint that does not answer: UDP from the site's own port, with growing TTL, and what routers
+//! Reach of packets on the way to an endpoint that does not answer: UDP from the site's own port, with growing TTL, and what routers
 //! say of it (ICMP, RFC 792 and RFC 4443), as traceroute has it.
 //!
 //! Whoever is on the way can say anything here. It decides about words alone.
@@ -36,7 +36,7 @@ const NEIGHBOUR: Duration = Duration::from_millis(2000);
 /// A port at which nobody listens, as traceroute takes it.
 const NOBODYS: u16 = 33434;
 
-/// Where packets end.
+/// The place where packets end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     /// This box has no route there.
@@ -82,7 +82,7 @@ impl Way {
     }
 }
 
-/// What is said of a probe.
+/// Answer to a probe, by a router, the endpoint or this box.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Said {
     /// An error of this box.

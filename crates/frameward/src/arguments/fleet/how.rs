@@ -1,11 +1,11 @@
-//! How a rendering is published: what is done for each of its gateways.
+//! Ways to publish a rendering, and what each of its gateways gets by that.
 
 use fleet::publish::{Difference, Place};
 use fleet::rendering::Rendered;
 use fleet::{Draft, Kind, PublicIdentity};
 use inventory::CutOff;
 
-/// How a rendering is published.
+/// Manner in which a rendering is published.
 #[derive(Clone, Copy)]
 pub(super) struct How<'a> {
     pub(super) kind: Kind,
@@ -19,7 +19,7 @@ pub(super) struct How<'a> {
 }
 
 impl<'a> How<'a> {
-    /// What changed, as this kind of record.
+    /// Changes alone, as this kind of record.
     pub(super) const fn changes(kind: Kind, over: Option<&'a CutOff>) -> Self {
         Self { kind, dry_run: false, anew: false, static_keys_are_new: false, on_trial: false, over }
     }
@@ -43,7 +43,7 @@ impl Gateway {
 }
 
 impl How<'_> {
-    /// What takes the place of a record without a trial is on none either, unless the operator says so: who has not fetched that record
+    /// A record that takes the place of one without a trial is on none either, unless the operator says so: who has not fetched that record
     /// would have the revoked gateway in its trial.
     pub(super) fn kind(self, place: &Place) -> Kind {
         match self.kind {
@@ -52,7 +52,7 @@ impl How<'_> {
         }
     }
 
-    /// What is done for a gateway. `is_recognized`: what the operator has published before is known as his own, if anything is.
+    /// Treatment of a gateway. `is_recognized`: what the operator has published before is known as his own, if anything is.
     pub(super) fn turn(self, gateway: &Gateway, place: &Place, is_recognized: bool) -> Turn {
         if self.repeats_packet_numbers(gateway, place) {
             return Turn::Refused(
@@ -89,7 +89,7 @@ impl How<'_> {
     }
 }
 
-/// What is done for a gateway.
+/// Treatment of a gateway.
 pub(super) enum Turn {
     /// Nothing, and why.
     Refused(&'static str),
@@ -99,7 +99,7 @@ pub(super) enum Turn {
     Goes,
 }
 
-/// What is different, in words.
+/// A difference in words.
 pub(super) fn planned(difference: &Difference) -> String {
     match difference {
         Difference::New => "new".to_owned(),
@@ -116,7 +116,7 @@ pub(super) fn planned(difference: &Difference) -> String {
     }
 }
 
-/// What was published, in words.
+/// A published version in words.
 pub(super) fn published(place: &Place, version: u64) -> String {
     format!("published version {version}: {}", planned(&place.difference))
 }

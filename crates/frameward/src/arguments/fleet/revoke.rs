@@ -83,7 +83,7 @@ struct Step<'p> {
 }
 
 impl Step<'_> {
-    /// What those concerned get, with the keys as they are now.
+    /// Rendering of those concerned, with the keys as they are now.
     fn render(&self) -> Result<(Rendering, KeyFolder), Failure> {
         let mut keys = self.plant.place.keys();
         let rendering = self.inventory.render_some(&mut keys, &self.concerned);

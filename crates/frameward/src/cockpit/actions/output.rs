@@ -30,7 +30,7 @@ pub(super) struct Lines {
     left_out: usize,
 }
 
-/// What is read of a command.
+/// Output of a command, as far as it is read.
 #[derive(Debug)]
 pub(super) struct Output {
     /// None: nobody writes there any more.

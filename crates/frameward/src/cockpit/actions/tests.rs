@@ -3,6 +3,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use fleet::directory::Address;
 use suite::identity::PublicKey;
 
+use super::super::routes::Goal;
 use super::*;
 
 /// The longest time that anything takes here.

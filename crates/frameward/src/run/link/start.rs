@@ -40,9 +40,9 @@ pub(in crate::run) struct ReadyLink {
     going_on: Option<GoingOn>,
 }
 
-/// What a link goes on with that was in the program before this one.
+/// State of a link in the program before this one, with which it goes on.
 struct GoingOn {
-    /// What it has counted and received.
+    /// Counters and receive state.
     words: Vec<u64>,
     programs: Option<PassedKernelLink>,
 }

@@ -4,38 +4,34 @@
 //! they are the same. SAKs that were agreed on are wrapped under the KEKs of their CAKs, as MKPDUs have them.
 //! Descriptors are numbers here; [`netdev::passed_on`] has what they are.
 
+mod link;
+
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use config::suite_speed::{Antedating, SuiteSpeeds};
-use config::{Config, Keys, Link, StaticSas};
-use control::{
-    HaltedKeys, HaltedLink, KernelPrograms, PassedAgreement, PassedKernelLink, PassedKernelPrograms,
-    TransmitLease,
-};
+use config::{Config, Link};
+use control::{KernelPrograms, PassedAgreement, PassedKernelLink, PassedKernelPrograms};
 use dataplane::fragmenter::FragmenterCounters;
 use dataplane::pipeline::PipelineCounters;
 use mka::KayCounters;
-use netdev::interface::InterfaceError;
 use netdev::passed_on::{self, PassedInterface, PassedPort, PassedPorts};
 use netdev::port::PortCounters;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
-use pnstore::{FIRST_BLOCK_PNS, PnBlock, Reservation, UnmarkedKey};
 use report::recent::LastValid;
 use report::{Baseline, FleetReport, ReloadReport, UpgradeReport};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use wire::Pn;
 
-use super::super::agreement::caks;
-use super::super::static_keys::Granted;
+use self::link::PassedKeys;
 use crate::membership::OnBox;
+pub(super) use link::why_not;
+pub(in crate::run) use link::{AboutLink, PassedLink};
 
 /// Format of this document. Another one is refused, whatever is different.
 const FORMAT: u32 = 4;
@@ -109,68 +105,11 @@ pub(in crate::run) struct PassedGateway {
 pub(in crate::run) struct PassedFleet {
     /// Lock of its agent's state; none without an agent.
     pub(in crate::run) lock: Option<RawFd>,
-    /// What its agent has seen.
+    /// The directory and the versions, as its agent has seen them.
     pub(in crate::run) seen: FleetReport,
-    /// What its box said of it at the start; none without an agent, and from a release before this.
+    /// Words of its box about it at the start; none without an agent, and from a release before this.
     #[serde(default)]
     pub(in crate::run) on_box: Option<OnBox>,
-}
-
-/// A link.
-#[derive(Debug, Serialize, Deserialize)]
-pub(in crate::run) struct PassedLink {
-    name: String,
-    /// Plain and protected.
-    pub(in crate::run) interfaces: [PassedInterface; 2],
-    /// Nothing where it is only judged.
-    ports: Option<PassedPorts>,
-    keys: PassedKeys,
-    /// What it has counted and received ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
-    pub(in crate::run) words: Vec<u64>,
-    pub(in crate::run) fallback: Option<String>,
-    /// Its programs in the kernel, if it has some. They stand aside.
-    pub(in crate::run) programs: Option<PassedKernelLink>,
-    /// Whether its KaY says that programs take its SAs.
-    pub(in crate::run) kay_in_kernel: bool,
-    /// Moments of the last valid frames, since the gateway's start.
-    pub(in crate::run) last_valid: LastValid,
-}
-
-/// What only the main thread knows of a link.
-pub(in crate::run) struct AboutLink {
-    /// Its prepared interfaces, plain and protected.
-    pub(in crate::run) interfaces: [PassedInterface; 2],
-    pub(in crate::run) fallback: Option<String>,
-    pub(in crate::run) kay_in_kernel: bool,
-    pub(in crate::run) last_valid: LastValid,
-}
-
-/// The keys of a link.
-#[derive(Debug, Serialize, Deserialize)]
-enum PassedKeys {
-    Static {
-        transmit: Transmit,
-        /// Names of the receive SAs' leases, in hexadecimal digits, in the order of the configuration: of other keys a replay window says
-        /// nothing.
-        receive: Vec<String>,
-        /// A key that could not be marked as used, and why.
-        unmarked: Option<(PathBuf, String)>,
-    },
-    /// None: its link has taken it.
-    Agreed(Option<Box<PassedAgreement>>),
-}
-
-/// The transmit SA of static keys.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Transmit {
-    /// Name of its lease, in hexadecimal digits.
-    lease: String,
-    an: u8,
-    /// Its next PN, and the last one that is reserved.
-    next: u64,
-    through: u64,
-    /// PNs of its latest block: the next one is as large as the program before would have had it.
-    block: NonZeroU64,
 }
 
 impl Passed {
@@ -276,47 +215,6 @@ impl Passed {
     }
 }
 
-impl PassedKeys {
-    /// Checks that a link has these keys; the error names those of the running gateway.
-    fn check(&self, link: &Link) -> Result<(), String> {
-        match (self, &link.keys) {
-            (Self::Static { transmit, receive, .. }, Keys::Static(sas)) => {
-                if receive_leases(sas) != *receive {
-                    return Err("another key to receive with".into());
-                }
-                let same_lease = hex::encode(sas.transmit.lease_name().octets()) == transmit.lease;
-                if !same_lease || usize::from(transmit.an) != sas.transmit.an.index() {
-                    return Err("another key".into());
-                }
-                transmit.block().map(drop).ok_or_else(|| "no packet numbers".into())
-            }
-            (Self::Agreed(Some(agreement)), Keys::Agreed(mka)) => {
-                agreement.check_caks(&caks(mka)).map_err(|_| "another CAK".into())
-            }
-            _ => Err("keys of another kind".into()),
-        }
-    }
-}
-
-impl Transmit {
-    fn block(&self) -> Option<PnBlock> {
-        Some(PnBlock { first: Pn::new(self.next)?, last: Pn::new(self.through)? })
-    }
-}
-
-/// Why a link as it is configured cannot go on in the next program, if it cannot.
-pub(super) fn why_not(link: &Link) -> Option<&'static str> {
-    let reasons = [
-        (link.in_site, "it is inside of a site"),
-        (link.cell.is_some(), "it has a [[fieldbus]]"),
-        (!link.has_secy(), "it has no keys"),
-        (link.mka().is_some_and(|mka| mka.record.is_some()), "its key agreement is recorded (record)"),
-        (link.express, "it has express SCs"),
-        (link.fragmentation.is_some_and(|how| !how.hold.is_zero()), "it holds frames back (hold)"),
-    ];
-    reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
-}
-
 /// SHA-256 of the object file of the kernel's programs for links.
 pub(super) fn kernel_object() -> String {
     hex::encode(Sha256::digest(KernelPrograms::link_object()))
@@ -328,107 +226,6 @@ fn check_kernel_object(loaded: Option<&str>) -> Result<(), String> {
         return Err("the running gateway has other programs in the kernel; restart it instead".into());
     }
     Ok(())
-}
-
-/// Names of the receive SAs' leases.
-fn receive_leases(sas: &StaticSas) -> Vec<String> {
-    sas.receive.iter().map(|sa| hex::encode(sa.lease_name().octets())).collect()
-}
-
-impl PassedLink {
-    /// A link that has left its worker. None if it cannot go on.
-    pub(super) fn new(
-        halted: &mut HaltedLink,
-        config: &Link,
-        about: AboutLink,
-        unmarked: Option<&UnmarkedKey>,
-        programs: Option<PassedKernelLink>,
-    ) -> Option<Self> {
-        let (ports, words) = halted.link.pass_on()?;
-        let keys = match &mut halted.keys {
-            HaltedKeys::Static { lease: TransmitLease { name, an, through, .. }, block } => {
-                let secy = &halted.link.pipeline().secy;
-                let pns = secy.transmit_sas().find(|sa| sa.an() == *an)?.pns();
-                // A block that never reached the SA is not its own.
-                let next = pns.next().filter(|_| pns.reserved() <= *through)?;
-                let transmit = Transmit {
-                    lease: hex::encode(name.octets()),
-                    an: an.index() as u8,
-                    next: next.number(),
-                    through: through.number(),
-                    block: *block,
-                };
-                let unmarked =
-                    unmarked.map(|UnmarkedKey { key_file, error }| (key_file.clone(), error.to_string()));
-                PassedKeys::Static { transmit, receive: receive_leases(config.static_sas()?), unmarked }
-            }
-            HaltedKeys::Agreed(agreement) => PassedKeys::Agreed(Some(agreement.take()?)),
-        };
-        let name = halted.name.clone();
-        let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
-        let ports = Some(ports);
-        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
-    }
-
-    /// The same without what only moves: to be judged. None if it cannot go on, or something is under way.
-    pub(super) fn judged(link: &Link, control: &control::Gateway, about: AboutLink) -> Option<Self> {
-        let keys = match &link.keys {
-            Keys::Static(sas) => {
-                let transmit = Transmit {
-                    lease: hex::encode(sas.transmit.lease_name().octets()),
-                    an: sas.transmit.an.index() as u8,
-                    next: 1,
-                    through: 1,
-                    block: FIRST_BLOCK_PNS,
-                };
-                PassedKeys::Static { transmit, receive: receive_leases(sas), unmarked: None }
-            }
-            Keys::Agreed(_) => PassedKeys::Agreed(Some(control.agreement_to_be_judged(&link.name)?)),
-            Keys::None => return None,
-        };
-        let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
-        let (name, ports, words, programs) = (link.name.clone(), None, Vec::new(), None);
-        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
-    }
-
-    /// Whether it is this link's.
-    pub(super) fn is_of(&self, link: &Link) -> bool {
-        self.name == link.name
-    }
-
-    /// PNs of the latest block of its transmit SA, if its keys are static.
-    pub(in crate::run) const fn latest_block(&self) -> Option<NonZeroU64> {
-        match &self.keys {
-            PassedKeys::Static { transmit, .. } => Some(transmit.block),
-            PassedKeys::Agreed(_) => None,
-        }
-    }
-
-    /// What its static keys go on with.
-    pub(in crate::run) fn granted(&self, sas: &StaticSas) -> Granted {
-        let PassedKeys::Static { transmit, unmarked, .. } = &self.keys else {
-            unreachable!("invariant: its keys are those of its configuration")
-        };
-        let reservation = transmit.block().map_or(Reservation::Exhausted, Reservation::Block);
-        let unmarked = unmarked.clone();
-        let unmarked = unmarked.map(|(key_file, why)| UnmarkedKey { key_file, error: io::Error::other(why) });
-        Granted::going_on(sas, reservation, unmarked)
-    }
-
-    /// The MTU of an interface of its ports. Those take it only if it is so still.
-    pub(in crate::run) fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
-        let mut ports = self.ports.iter().flat_map(|of| self.interfaces.iter().zip(&of.ports));
-        match ports.find(|(of, _)| of.name == interface) {
-            Some((_, PassedPort::AfPacket(port))) => Ok(port.mtu as usize),
-            Some((_, PassedPort::AfXdp(port))) => Ok(port.mtu as usize),
-            None => Err(InterfaceError::Missing { name: interface.to_owned() }),
-        }
-    }
-
-    /// Its ports.
-    pub(in crate::run) fn ports(&self) -> Result<&PassedPorts, String> {
-        self.ports.as_ref().ok_or_else(|| format!("link {:?} has no ports", self.name))
-    }
 }
 
 /// A file in memory with the document, which the next program finds open.
@@ -460,7 +257,7 @@ impl Passed {
         Ok([passed_on::take(state)?.into(), passed_on::take(socket)?.into()])
     }
 
-    /// What the agent of its fleet has seen, and the lock of the agent's state; none if it is in no fleet.
+    /// The directory and the versions, as the agent of its fleet has seen them, and the lock of the agent's state; none if it is in no fleet.
     ///
     /// # Errors
     /// If the lock was not passed on.

@@ -16,7 +16,7 @@ use report::control_socket::Outcome;
 use super::GATEWAYS;
 use super::operator::{FOREIGN, files, identity, name, operator};
 
-/// What a gateway was told to load.
+/// Versions that a gateway was told to load.
 #[derive(Debug, Default)]
 struct Loads {
     /// Versions, with the change that each one was.
@@ -139,7 +139,7 @@ impl Gateways {
         wanted.iter().all(|(at, change)| changes[*at] >= Some(*change))
     }
 
-    /// What should not have been loaded.
+    /// A load that should not have been.
     pub(super) fn wrong(&self) -> Option<String> {
         self.all.iter().find_map(|one| one.gateway.loads.lock().unwrap().wrong.clone())
     }

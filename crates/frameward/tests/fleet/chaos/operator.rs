@@ -1,4 +1,4 @@
-//! Who writes the directory: the operator, and somebody who writes what suits him.
+//! Writers of the directory: the operator, and somebody who writes what suits him.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::{GATEWAYS, unix_seconds};
 pub(super) const FOREIGN: u64 = 1_000_000;
 /// Time for which records are valid.
 const VALID: Duration = Duration::from_secs(90_000);
-/// How far the operator's clock is wrong at most, in seconds: gateways take records of one that is ten minutes ahead.
+/// Largest error of the operator's clock, in seconds: gateways take records of one that is ten minutes ahead.
 const CLOCK: u64 = 500;
 
 pub(super) fn operator() -> Operator {
@@ -148,7 +148,7 @@ pub(super) struct Attacker {
     seen: Vec<Vec<Vec<u8>>>,
     /// The last one that he has written in each place.
     wrote: Vec<Vec<u8>>,
-    /// How often he has written something.
+    /// Number of times that he has written something.
     pub(super) written: u64,
 }
 

@@ -1,3 +1,6 @@
+use std::num::NonZeroU64;
+
+use super::link::Transmit;
 use super::*;
 use netdev::passed_on::{PassedAfPacket, PassedAfXdp, PassedPool};
 
@@ -63,7 +66,7 @@ fn a_document_of_another_layout_is_refused() {
     assert!(Passed::parse(document(&layout()).as_bytes()).unwrap_err().contains("cannot be read"));
 }
 
-/// What programs have in their maps is known by their object file alone.
+/// The maps of programs are known by their object file alone.
 #[test]
 fn other_programs_in_the_kernel_are_refused() {
     assert_eq!(check_kernel_object(None), Ok(()), "none are loaded");

@@ -1,0 +1,220 @@
+//! A link of a gateway that is passed on: its interfaces, ports, keys and counters.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use config::{Keys, Link, StaticSas};
+use control::{HaltedKeys, HaltedLink, PassedAgreement, PassedKernelLink, TransmitLease};
+use netdev::interface::InterfaceError;
+use netdev::passed_on::{PassedInterface, PassedPort, PassedPorts};
+use pnstore::{FIRST_BLOCK_PNS, PnBlock, Reservation, UnmarkedKey};
+use report::recent::LastValid;
+use serde::{Deserialize, Serialize};
+use wire::Pn;
+
+use crate::run::agreement::caks;
+use crate::run::static_keys::Granted;
+
+/// A link.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::run) struct PassedLink {
+    pub(super) name: String,
+    /// Plain and protected.
+    pub(in crate::run) interfaces: [PassedInterface; 2],
+    /// Nothing where it is only judged.
+    pub(super) ports: Option<PassedPorts>,
+    pub(super) keys: PassedKeys,
+    /// Counters and receive state ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
+    pub(in crate::run) words: Vec<u64>,
+    pub(in crate::run) fallback: Option<String>,
+    /// Its programs in the kernel, if it has some. They stand aside.
+    pub(in crate::run) programs: Option<PassedKernelLink>,
+    /// Whether its KaY says that programs take its SAs.
+    pub(in crate::run) kay_in_kernel: bool,
+    /// Moments of the last valid frames, since the gateway's start.
+    pub(in crate::run) last_valid: LastValid,
+}
+
+/// Facts of a link that only the main thread knows.
+pub(in crate::run) struct AboutLink {
+    /// Its prepared interfaces, plain and protected.
+    pub(in crate::run) interfaces: [PassedInterface; 2],
+    pub(in crate::run) fallback: Option<String>,
+    pub(in crate::run) kay_in_kernel: bool,
+    pub(in crate::run) last_valid: LastValid,
+}
+
+/// The keys of a link.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum PassedKeys {
+    Static {
+        transmit: Transmit,
+        /// Names of the receive SAs' leases, in hexadecimal digits, in the order of the configuration: of other keys a replay window says
+        /// nothing.
+        receive: Vec<String>,
+        /// A key that could not be marked as used, and why.
+        unmarked: Option<(PathBuf, String)>,
+    },
+    /// None: its link has taken it.
+    Agreed(Option<Box<PassedAgreement>>),
+}
+
+/// The transmit SA of static keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Transmit {
+    /// Name of its lease, in hexadecimal digits.
+    pub(super) lease: String,
+    pub(super) an: u8,
+    /// Its next PN, and the last one that is reserved.
+    pub(super) next: u64,
+    pub(super) through: u64,
+    /// PNs of its latest block: the next one is as large as the program before would have had it.
+    pub(super) block: NonZeroU64,
+}
+
+impl PassedKeys {
+    /// Checks that a link has these keys; the error names those of the running gateway.
+    pub(super) fn check(&self, link: &Link) -> Result<(), String> {
+        match (self, &link.keys) {
+            (Self::Static { transmit, receive, .. }, Keys::Static(sas)) => {
+                if receive_leases(sas) != *receive {
+                    return Err("another key to receive with".into());
+                }
+                let same_lease = hex::encode(sas.transmit.lease_name().octets()) == transmit.lease;
+                if !same_lease || usize::from(transmit.an) != sas.transmit.an.index() {
+                    return Err("another key".into());
+                }
+                transmit.block().map(drop).ok_or_else(|| "no packet numbers".into())
+            }
+            (Self::Agreed(Some(agreement)), Keys::Agreed(mka)) => {
+                agreement.check_caks(&caks(mka)).map_err(|_| "another CAK".into())
+            }
+            _ => Err("keys of another kind".into()),
+        }
+    }
+}
+
+impl Transmit {
+    fn block(&self) -> Option<PnBlock> {
+        Some(PnBlock { first: Pn::new(self.next)?, last: Pn::new(self.through)? })
+    }
+}
+
+impl PassedLink {
+    /// A link that has left its worker. None if it cannot go on.
+    pub(in crate::run::upgrade) fn new(
+        halted: &mut HaltedLink,
+        config: &Link,
+        about: AboutLink,
+        unmarked: Option<&UnmarkedKey>,
+        programs: Option<PassedKernelLink>,
+    ) -> Option<Self> {
+        let (ports, words) = halted.link.pass_on()?;
+        let keys = match &mut halted.keys {
+            HaltedKeys::Static { lease: TransmitLease { name, an, through, .. }, block } => {
+                let secy = &halted.link.pipeline().secy;
+                let pns = secy.transmit_sas().find(|sa| sa.an() == *an)?.pns();
+                // A block that never reached the SA is not its own.
+                let next = pns.next().filter(|_| pns.reserved() <= *through)?;
+                let transmit = Transmit {
+                    lease: hex::encode(name.octets()),
+                    an: an.index() as u8,
+                    next: next.number(),
+                    through: through.number(),
+                    block: *block,
+                };
+                let unmarked =
+                    unmarked.map(|UnmarkedKey { key_file, error }| (key_file.clone(), error.to_string()));
+                PassedKeys::Static { transmit, receive: receive_leases(config.static_sas()?), unmarked }
+            }
+            HaltedKeys::Agreed(agreement) => PassedKeys::Agreed(Some(agreement.take()?)),
+        };
+        let name = halted.name.clone();
+        let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
+        let ports = Some(ports);
+        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
+    }
+
+    /// The same without what only moves: to be judged. None if it cannot go on, or something is under way.
+    pub(in crate::run::upgrade) fn judged(
+        link: &Link,
+        control: &control::Gateway,
+        about: AboutLink,
+    ) -> Option<Self> {
+        let keys = match &link.keys {
+            Keys::Static(sas) => {
+                let transmit = Transmit {
+                    lease: hex::encode(sas.transmit.lease_name().octets()),
+                    an: sas.transmit.an.index() as u8,
+                    next: 1,
+                    through: 1,
+                    block: FIRST_BLOCK_PNS,
+                };
+                PassedKeys::Static { transmit, receive: receive_leases(sas), unmarked: None }
+            }
+            Keys::Agreed(_) => PassedKeys::Agreed(Some(control.agreement_to_be_judged(&link.name)?)),
+            Keys::None => return None,
+        };
+        let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
+        let (name, ports, words, programs) = (link.name.clone(), None, Vec::new(), None);
+        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
+    }
+
+    /// Whether it is this link's.
+    pub(in crate::run::upgrade) fn is_of(&self, link: &Link) -> bool {
+        self.name == link.name
+    }
+
+    /// PNs of the latest block of its transmit SA, if its keys are static.
+    pub(in crate::run) const fn latest_block(&self) -> Option<NonZeroU64> {
+        match &self.keys {
+            PassedKeys::Static { transmit, .. } => Some(transmit.block),
+            PassedKeys::Agreed(_) => None,
+        }
+    }
+
+    /// PNs and marks with which its static keys go on.
+    pub(in crate::run) fn granted(&self, sas: &StaticSas) -> Granted {
+        let PassedKeys::Static { transmit, unmarked, .. } = &self.keys else {
+            unreachable!("invariant: its keys are those of its configuration")
+        };
+        let reservation = transmit.block().map_or(Reservation::Exhausted, Reservation::Block);
+        let unmarked = unmarked.clone();
+        let unmarked = unmarked.map(|(key_file, why)| UnmarkedKey { key_file, error: io::Error::other(why) });
+        Granted::going_on(sas, reservation, unmarked)
+    }
+
+    /// The MTU of an interface of its ports. Those take it only if it is so still.
+    pub(in crate::run) fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
+        let mut ports = self.ports.iter().flat_map(|of| self.interfaces.iter().zip(&of.ports));
+        match ports.find(|(of, _)| of.name == interface) {
+            Some((_, PassedPort::AfPacket(port))) => Ok(port.mtu as usize),
+            Some((_, PassedPort::AfXdp(port))) => Ok(port.mtu as usize),
+            None => Err(InterfaceError::Missing { name: interface.to_owned() }),
+        }
+    }
+
+    /// Its ports.
+    pub(in crate::run) fn ports(&self) -> Result<&PassedPorts, String> {
+        self.ports.as_ref().ok_or_else(|| format!("link {:?} has no ports", self.name))
+    }
+}
+
+/// Reason for which a link as it is configured cannot go on in the next program, if there is one.
+pub(in crate::run::upgrade) fn why_not(link: &Link) -> Option<&'static str> {
+    let reasons = [
+        (link.in_site, "it is inside of a site"),
+        (link.cell.is_some(), "it has a [[fieldbus]]"),
+        (!link.has_secy(), "it has no keys"),
+        (link.mka().is_some_and(|mka| mka.record.is_some()), "its key agreement is recorded (record)"),
+        (link.express, "it has express SCs"),
+        (link.fragmentation.is_some_and(|how| !how.hold.is_zero()), "it holds frames back (hold)"),
+    ];
+    reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
+}
+
+/// Names of the receive SAs' leases.
+fn receive_leases(sas: &StaticSas) -> Vec<String> {
+    sas.receive.iter().map(|sa| hex::encode(sa.lease_name().octets())).collect()
+}
