@@ -574,7 +574,7 @@ fn no_signal_is_lost_in_an_upgrade() {
     b.stop().unwrap();
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < end, "not so: {what}");
