@@ -30,8 +30,10 @@ impl Terminal {
     fn wait_for_screen(&self, words: &str) {
         let tty = self.shown().lines().next().unwrap().trim().to_owned();
         let end = Instant::now() + Duration::from_secs(60);
-        // Another size than before each time: the same one is no reason to draw.
-        for rows in [31, 30].into_iter().cycle() {
+        // Another size than before each time, also than the last one here: the same one is no reason to draw.
+        let size = Command::new("stty").args(["-F", &tty, "size"]).output().unwrap();
+        let is_small = String::from_utf8(size.stdout).unwrap().starts_with("30 ");
+        for rows in [31, 30].into_iter().cycle().skip((!is_small).into()) {
             let before = self.shown().len();
             self.resize(&tty, rows, 120);
             let drawn = self.wait_for_since(before, "HEARD");
