@@ -22,6 +22,12 @@ pub enum StatusError {
     /// No gateway is running.
     #[error("no gateway runs (no socket in {}); start one with: frameward run CONFIG", .0.display())]
     None(PathBuf),
+    /// Those that ran have left their sockets.
+    #[error(
+        "no gateway runs: {list} ended without taking the socket away; start one with: frameward run CONFIG",
+        list = .0.join(", ")
+    )]
+    Ended(Vec<String>),
     /// Several are running.
     #[error("several gateways run; name one of {}", .0.join(", "))]
     Several(Vec<String>),

@@ -48,6 +48,11 @@ pub fn ask(directory: &Path, name: &str) -> Result<String, AskError> {
     answer.map_err(|source| AskError::Silent { name: name.to_owned(), path, source })
 }
 
+/// Whether the process of the gateway `name` lives, as far as its socket tells.
+pub fn is_listening(directory: &Path, name: &str) -> bool {
+    exchange::is_listening(directory, name)
+}
+
 /// Reads what [`ask`] returned.
 ///
 /// # Errors

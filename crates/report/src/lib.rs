@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use baseline::{Baseline, CountedReport};
 use cell::CellReport;
-pub use client::{AskError, ask, parse};
+pub use client::{AskError, ask, is_listening, parse};
 use config::suite_speed::{Antedating, SuiteSpeeds};
 pub use counters::Counters;
 pub use fleet::{FleetReport, FleetState};

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use super::StatusError;
 use config::is_name;
-use report::{GatewayReport, SOCKET_SUFFIX, ask, parse, socket_path};
+use report::{GatewayReport, SOCKET_SUFFIX, ask, is_listening, parse, socket_path};
 
 /// Meaning of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,14 +45,14 @@ fn cell(link: &report::LinkReport) -> Option<&String> {
 /// Meaning of `name`; without one, the only gateway that has a socket.
 ///
 /// # Errors
-/// `BadName`, `None`, `Several`, `Ambiguous` and `Unknown`.
+/// `BadName`, `None`, `Ended`, `Several`, `Ambiguous` and `Unknown`.
 pub fn find(directory: &Path, name: Option<&str>) -> Result<Found, StatusError> {
     let gateways = gateways(directory);
     let Some(name) = name else {
         return match gateways.as_slice() {
             [] => Err(StatusError::None(directory.to_owned())),
             [only] => Ok(Found::whole(only)),
-            _ => Err(StatusError::Several(gateways)),
+            _ => only_one_that_runs(directory, gateways),
         };
     };
     let meant = Meant::of(name)?;
@@ -78,6 +78,17 @@ pub fn find(directory: &Path, name: Option<&str>) -> Result<Found, StatusError> 
     match gateways.is_empty() {
         true => Err(StatusError::None(directory.to_owned())),
         false => Err(StatusError::Unknown(name.to_owned(), running(directory, &gateways))),
+    }
+}
+
+/// The gateway among several sockets whose process lives.
+fn only_one_that_runs(directory: &Path, gateways: Vec<String>) -> Result<Found, StatusError> {
+    let (running, ended): (Vec<_>, Vec<_>) =
+        gateways.into_iter().partition(|gateway| is_listening(directory, gateway));
+    match running.as_slice() {
+        [] => Err(StatusError::Ended(ended)),
+        [only] => Ok(Found::whole(only)),
+        _ => Err(StatusError::Several(running)),
     }
 }
 

@@ -79,7 +79,14 @@ fn the_gateway_that_is_meant_is_found_or_asked_for() {
     for file in ["b.sock", "a.sock", "c.new", "UPPER.sock"] {
         std::fs::write(directory.path().join(file), "").unwrap();
     }
-    assert_eq!(chosen(None), Err("several gateways run; name one of a, b".to_owned()));
+    let ended =
+        "no gateway runs: a, b ended without taking the socket away; start one with: frameward run CONFIG";
+    assert_eq!(chosen(None), Err(ended.to_owned()));
+    let press = serve(directory.path(), "press", || sample("press")).unwrap();
+    assert_eq!(chosen(None), Ok("press".to_owned()));
+    let line = serve(directory.path(), "line", || sample("line")).unwrap();
+    assert_eq!(chosen(None), Err("several gateways run; name one of line, press".to_owned()));
+    drop((press, line));
     assert_eq!(chosen(Some("b")), Ok("b".to_owned()));
     for bad in ["../b", "a b", "", "/run/b", "B.toml", "frameward@"] {
         assert!(matches!(find(directory.path(), Some(bad)), Err(StatusError::BadName(_))), "{bad:?}");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::exchange::ask;
 use super::{Outcome, Reply, Request};
 use crate::client::AskError;
+use crate::mka::MkaReport;
 use crate::runtime_dir::{lock_path, socket_path};
 use crate::{GatewayReport, LinkReport, UpgradeReport};
 use pnstore::own_lock;
@@ -61,6 +62,9 @@ pub enum RequestError {
     /// Neither the old program nor the new one runs.
     #[error("gateway {0} has ended instead of becoming another program; its log says why; start it again")]
     EndedByUpgrade(String),
+    /// Nobody is there to agree with.
+    #[error("link {0:?} hears no live peer to agree on another SAK with; frameward status shows why")]
+    NoPeer(String),
     /// Nothing has come of it.
     #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
@@ -124,6 +128,9 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<Rekeyed, Reques
     let reported =
         || -> Result<GatewayReport, RequestError> { Ok(crate::parse(name, &crate::ask(directory, name)?)?) };
     let before = reported()?;
+    if mka(&before, link).is_some_and(|mka| mka.live_peers() == 0) {
+        return Err(RequestError::NoPeer(link.to_owned()));
+    }
     let Outcome { done, lines } = change(directory, name, &Request::Rekey { link: link.to_owned() })?;
     if !done {
         return Err(RequestError::Refused(lines.join("\n")));
@@ -260,8 +267,11 @@ pub fn only_link(directory: &Path, name: &str) -> Result<String, RequestError> {
 
 /// The KI of the SAK that protects what a link sends.
 fn transmitting(report: &GatewayReport, link: &str) -> Option<String> {
-    let mka = report.links.iter().find(|report| report.name == link)?.mka.as_ref()?;
-    Some(mka.sak()?.ki.clone())
+    Some(mka(report, link)?.sak()?.ki.clone())
+}
+
+fn mka<'r>(report: &'r GatewayReport, link: &str) -> Option<&'r MkaReport> {
+    report.links.iter().find(|report| report.name == link)?.mka.as_ref()
 }
 
 /// The sessions that protect, by relation; `None` if it is no cell.
@@ -340,6 +350,32 @@ mod tests {
         .unwrap();
         assert_eq!(rekey(&runtime, "line", "cell-4").unwrap(), Rekeyed::Sessions(1));
         assert!(only_link(&runtime, "line").unwrap_err().to_string().contains("2 links and fieldbuses"));
+        drop(gateway);
+    }
+
+    /// Nobody waits for a peer that is away.
+    #[test]
+    fn a_sak_is_not_asked_for_where_no_peer_is_live() {
+        let directory = TestDirectory::new("rekey-alone");
+        let runtime = directory.path().join("run");
+        let gateway = ControlSocket::serve(&runtime, "line", |request| match request {
+            Request::Status {} => {
+                let mut report = agreed("line");
+                report.links[0]
+                    .mka
+                    .as_mut()
+                    .unwrap()
+                    .members
+                    .iter_mut()
+                    .for_each(|member| member.live = false);
+                Reply::Report(report)
+            }
+            _ => Reply::Error("asked for what cannot be".into()),
+        })
+        .unwrap();
+        let link = agreed("line").links[0].name.clone();
+        let refused = rekey(&runtime, "line", &link).unwrap_err();
+        assert!(matches!(refused, RequestError::NoPeer(_)), "{refused}");
         drop(gateway);
     }
 
