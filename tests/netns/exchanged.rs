@@ -9,6 +9,8 @@ use perf::demo::pair::{Choice, Scratch, Station, configure};
 use super::start::{refused, run_in};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program, reload};
 
+const KEYS: [(&str, &str); 2] = [("00:01/1", "00:02/1"), ("a.key", "b.key")];
+
 /// A box: its namespace, and a directory of its own with both keys, its configuration and its state.
 struct Place<'t> {
     home: &'t Gateway,
@@ -45,7 +47,16 @@ impl<'t> Place<'t> {
 
     /// SCIs and key files are those of the other box.
     fn exchange(&self) {
-        let pairs = [("00:01/1", "00:02/1"), ("a.key", "b.key")];
+        self.write_with(&KEYS);
+    }
+
+    /// The whole configuration is the other box's, which has a state directory of its own name.
+    fn exchange_whole(&self) {
+        self.write_with(&[&KEYS[..], &[("state-a", "state-b"), ("name = \"a\"", "name = \"b\"")]].concat());
+    }
+
+    /// Its own configuration with these words exchanged.
+    fn write_with(&self, pairs: &[(&str, &str)]) {
         let exchanged = pairs.iter().fold(self.own.clone(), |text, (one, other)| {
             text.replace(one, "between").replace(other, one).replace("between", other)
         });
@@ -83,6 +94,8 @@ fn boxes_whose_configurations_were_exchanged_do_not_start() {
     }
     places.iter().for_each(Place::exchange);
     places.iter().for_each(|place| place.is_refused("floors"));
+    places.iter().for_each(Place::exchange_whole);
+    places.iter().for_each(|place| place.is_refused("used"));
     // Put back all is well, and what was tried in vain has cost nothing.
     places.iter().for_each(Place::put_back);
     let stations = [places[0].start(), places[1].start()];

@@ -76,7 +76,7 @@ pub enum LeaseError {
     /// another box.
     #[error(
         "the key in {} has been used for sending, {} says, but {} does not know up to which packet number; \
-         change the key: make a new one, under a new name", key_file.display(), mark.display(), path.display()
+         change the key at both ends: make a new one; a copy in another file is the same key", key_file.display(), mark.display(), path.display()
     )]
     KeyUsed {
         /// The key's file.

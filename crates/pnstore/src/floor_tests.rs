@@ -236,7 +236,7 @@ fn a_key_that_was_used_is_refused_where_the_state_does_not_know_it() {
     assert_eq!(begin(&state, 2), block(0));
     let refused = |state: &Path| {
         Err(format!(
-            "the key in {0} has been used for sending, {2} says, but {1} does not know up to which packet number; change the key: make a new one, under a new name",
+            "the key in {0} has been used for sending, {2} says, but {1} does not know up to which packet number; change the key at both ends: make a new one; a copy in another file is the same key",
             key.display(),
             state.display(),
             directory.0.join("used/own.key").display()
@@ -275,11 +275,60 @@ fn what_was_received_under_is_not_forgotten_with_the_state() {
     refused(&state, "state/floors");
     std::fs::remove_dir_all(&state).unwrap();
     refused(&state, "used/peer.key");
-    // The peer may have its state and its keys beside ours, as in a laboratory.
+    // Nor with the state: the other box's configuration names its own directory, which is empty here.
+    refused(&other, "used/peer.key");
+    // The peer may run beside us, with the same folder of keys, as in a laboratory.
+    let beside = open(&state);
+    open(&other).begin(name(1), Pn::LAST_32, &key).unwrap();
+    drop(beside);
     open(&other).begin(name(1), Pn::LAST_32, &key).unwrap();
     let error = open(&other).receive(&[(name(2), &key), (name(1), &key)]).unwrap_err();
     assert!(matches!(&error, LeaseError::Sent { record } if record.ends_with("other/leases")), "{error}");
     open(&other).begin(name(2), Pn::LAST_32, &key).unwrap();
+}
+
+/// Each end has a state directory of its own name, and whole configurations were exchanged.
+#[test]
+fn what_was_sent_under_is_received_under_by_no_other_state_of_the_box() {
+    let directory = TestDirectory::new("sent");
+    let (state, other) = (directory.0.join("a"), directory.0.join("b"));
+    let key = directory.0.join("own.key");
+    let open = |state: &Path| LeaseStore::open(state, None).unwrap();
+    let mut running = open(&state);
+    running.begin(name(1), Pn::LAST_32, &key).unwrap();
+    // The other end runs beside it, as in a laboratory.
+    open(&other).check_role(Role::Receive, name(1), &key).unwrap();
+    drop(running);
+    let glanced = StateView::read(&other).unwrap().check_role(Role::Receive, name(1), &key);
+    for judged in [open(&other).check_role(Role::Receive, name(1), &key), glanced] {
+        let error = judged.unwrap_err();
+        assert!(matches!(&error, LeaseError::Sent { record } if record.ends_with("used/own.key")), "{error}");
+    }
+    // Marks of earlier releases say nothing of a state.
+    let marks = directory.0.join("used/own.key");
+    let old = std::fs::read_to_string(&marks).unwrap();
+    let old = old.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ") + "\n");
+    std::fs::write(&marks, old.collect::<String>()).unwrap();
+    assert!(matches!(open(&other).check_role(Role::Receive, name(1), &key), Err(LeaseError::Sent { .. })));
+}
+
+/// Marks are of keys, and not of files' names.
+#[test]
+fn a_copy_of_a_key_in_another_file_is_the_same_key() {
+    let directory = TestDirectory::new("copied");
+    let state = directory.0.join("state");
+    let [own, copy] = ["own.key", "own2.key"].map(|file| directory.0.join(file));
+    let open = || LeaseStore::open(&state, None).unwrap();
+    open().begin(name(1), Pn::LAST_32, &own).unwrap();
+    open().receive(&[(name(2), &copy)]).unwrap();
+    std::fs::remove_dir_all(&state).unwrap();
+    let error = open().begin(name(1), Pn::LAST_32, &copy).unwrap_err();
+    assert!(matches!(&error, LeaseError::KeyUsed { mark, .. } if mark.ends_with("used/own.key")), "{error}");
+    let error = open().begin(name(2), Pn::LAST_32, &own).unwrap_err();
+    assert!(
+        matches!(&error, LeaseError::Received { record } if record.ends_with("used/own2.key")),
+        "{error}"
+    );
 }
 
 #[test]

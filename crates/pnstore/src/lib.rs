@@ -187,7 +187,7 @@ impl LeaseStore {
         let locked = LockedMarks::lock(key_file)?;
         self.check_role(Role::Send, name, key_file)?;
         let reservation = self.reserve(name, last, pns)?;
-        let unmarked = locked.set(&UseMark::sent(name), key_file);
+        let unmarked = locked.set(&UseMark::new(Role::Send, name, &self.path), key_file);
         Ok(InitialLease { reservation, unmarked })
     }
 
@@ -204,7 +204,8 @@ impl LeaseStore {
         self.store.receive(&names, unix_seconds())?;
         let mut first = None;
         for (name, key_file) in sas {
-            let unmarked = LockedMarks::lock(key_file)?.set(&UseMark::received(*name, &self.path), key_file);
+            let unmarked =
+                LockedMarks::lock(key_file)?.set(&UseMark::new(Role::Receive, *name, &self.path), key_file);
             first = first.or(unmarked);
         }
         Ok(first)

@@ -4,17 +4,19 @@
 //! would send under a name that the other has used, from PN 1 on: every nonce comes twice. And each would take its own
 //! old frames for the other's. So a name has one role on one box for ever. That of the receiver begins with the SA's
 //! installation, before the first frame could come: its floor is written, if only of 1, also for peers whose floor is not
-//! kept. Nothing of it depends on which end was started first, or whether a frame was ever sent.
+//! kept. Nothing of it depends on which end was started first, or whether a frame was ever sent. Marks beside the keys say it too, for
+//! other state directories of the box.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::LeaseStore;
 use super::error::LeaseError;
 use super::lease::LeaseName;
 use super::record::{Floors, Leases};
 use super::store::{FLOORS, LEASES};
-use super::use_marks::{UseMark, UseMarks};
+use super::use_marks::{FoundMark, UseMarks, canonical};
 
 /// Role of an SA under its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,22 +42,37 @@ pub(super) fn check_role(
     known: KnownName,
     key_file: &Path,
 ) -> Result<(), LeaseError> {
+    match role {
+        Role::Receive if known.sent => return Err(LeaseError::Sent { record: state.join(LEASES) }),
+        Role::Send if known.received => return Err(LeaseError::Received { record: state.join(FLOORS) }),
+        _ => {}
+    }
     let read_error = |path: PathBuf| move |source| LeaseError::Read { path, source };
     let marks = UseMarks::of(key_file).map_err(read_error(key_file.to_owned()))?;
-    let have = |mark| marks.have(&mark).map_err(read_error(marks.path()));
+    let marks = marks.about(name).map_err(read_error(marks.path()))?;
+    // Marks of this state count always. Another state's speak for this box too: each end's configuration may name a state of its own, and
+    // both may have been exchanged. Only where that end runs at this moment, beside this one, it is another gateway; so it was when this
+    // state took the name.
+    let is_knowing = known.sent || known.received;
+    let is_ours = |mark: &FoundMark| match &mark.state {
+        Some(of) if of == &canonical(state) => true,
+        Some(other) => !is_knowing && !LeaseStore::is_held(other).unwrap_or(false),
+        None => !is_knowing,
+    };
+    let found = |role| marks.iter().find(move |mark| mark.role == role && is_ours(mark));
     match role {
-        Role::Receive if known.sent => Err(LeaseError::Sent { record: state.join(LEASES) }),
-        Role::Receive => Ok(()),
-        Role::Send if known.received => Err(LeaseError::Received { record: state.join(FLOORS) }),
-        Role::Send if have(UseMark::received(name, state))? => {
-            Err(LeaseError::Received { record: marks.path() })
+        Role::Receive => {
+            found(Role::Send).map_or(Ok(()), |mark| Err(LeaseError::Sent { record: mark.path.clone() }))
         }
-        Role::Send if !known.sent && have(UseMark::sent(name))? => Err(LeaseError::KeyUsed {
-            key_file: key_file.to_owned(),
-            mark: marks.path(),
-            path: state.to_owned(),
-        }),
-        Role::Send => Ok(()),
+        Role::Send => match (found(Role::Receive), marks.iter().find(|mark| mark.role == Role::Send)) {
+            (Some(mark), _) => Err(LeaseError::Received { record: mark.path.clone() }),
+            (None, Some(mark)) if !known.sent => Err(LeaseError::KeyUsed {
+                key_file: key_file.to_owned(),
+                mark: mark.path.clone(),
+                path: state.to_owned(),
+            }),
+            _ => Ok(()),
+        },
     }
 }
 

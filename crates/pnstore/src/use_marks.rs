@@ -6,14 +6,16 @@
 //!
 //! ```text
 //! KEYS/FILE         the key
-//! KEYS/used/FILE    lines "sent NAME", the lease's name in hexadecimal, once for each SCI the key was used with;
-//!                   lines "received NAME STATE", by whom: the two ends of a link may have one directory of keys
+//! KEYS/used/FILE    lines "sent NAME STATE", the lease's name in hexadecimal, once for each SCI the key was used with, and by
+//!                   whom: the two ends of a link may have one directory of keys. Earlier releases left STATE out;
+//!                   lines "received NAME STATE"
 //! KEYS/used/.lock   held while marks are read and written
 //! ```
 //!
 //! A directory of its own, so that the keys' can stay read-only for the gateway. The mark is made after the first block
 //! is on disk: a crash between the two leaves a key without its mark, which the next start makes good, and never a mark
-//! without its lease. Another key in the same file has another name and finds no mark. Where nothing can be written
+//! without its lease. Another key in the same file has another name and finds no mark; the same key in another file of the
+//! directory finds it, since marks are looked for in all of its files. Where nothing can be written
 //! there is no mark, and the start says so: then nothing but the state directory remembers.
 //!
 //! Of two gateways that start at once with one key file, the second reads the marks when the first has made its own: the
@@ -30,11 +32,15 @@ use super::disk::{Directory, Disk};
 use super::error::LeaseError;
 use super::lease::LeaseName;
 use super::own_lock;
+use super::roles::Role;
 
 const EXPLANATION: &str = "\
 # The key in the file of this name, one directory up, has been used, for sending or for receiving. The gateway's state
-# directory says up to which packet number. Where that is lost, a new key has to be made, under a new name.
+# directory says up to which packet number. Where that is lost, a new key has to be made; a copy in another
+# file is the same key.
 ";
+
+const LOCK: &str = ".lock";
 
 /// Limit on the time that others take for their marks.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,16 +56,41 @@ pub(super) struct UseMarks {
 pub(super) struct UseMark(String);
 
 impl UseMark {
-    /// The key was used for sending under this name.
-    pub(super) fn sent(name: LeaseName) -> Self {
-        Self(format!("sent {}", hexadecimal(name)))
+    /// The gateway with this state has sent, or may have received, under this name.
+    pub(super) fn new(role: Role, name: LeaseName, state: &Path) -> Self {
+        Self(format!("{} {} {}", word(role), hexadecimal(name), canonical(state).display()))
     }
+}
 
-    /// The gateway with this state may have received under this name.
-    pub(super) fn received(name: LeaseName, state: &Path) -> Self {
-        let state = state.canonicalize().unwrap_or_else(|_| state.to_owned());
-        Self(format!("received {} {}", hexadecimal(name), state.display()))
+/// A mark about a name, where it was found.
+pub(super) struct FoundMark {
+    pub(super) role: Role,
+    /// State directory of the gateway that set it. None: an earlier release did.
+    pub(super) state: Option<PathBuf>,
+    /// The file that it is in.
+    pub(super) path: PathBuf,
+}
+
+impl FoundMark {
+    fn parse(line: &str, name: LeaseName, path: &Path) -> Option<Self> {
+        let mut words = line.splitn(3, ' ');
+        let said = words.next()?;
+        let role = [Role::Send, Role::Receive].into_iter().find(|role| word(*role) == said)?;
+        let is_about = words.next()? == hexadecimal(name);
+        is_about.then(|| Self { role, state: words.next().map(PathBuf::from), path: path.to_owned() })
     }
+}
+
+const fn word(role: Role) -> &'static str {
+    match role {
+        Role::Send => "sent",
+        Role::Receive => "received",
+    }
+}
+
+/// A state directory as marks name it.
+pub(super) fn canonical(state: &Path) -> PathBuf {
+    state.canonicalize().unwrap_or_else(|_| state.to_owned())
 }
 
 fn hexadecimal(name: LeaseName) -> String {
@@ -87,18 +118,32 @@ impl UseMarks {
     /// else does that to us.
     pub(super) fn lock(&self) -> io::Result<File> {
         Directory::open(&self.directory)?;
-        let taken = own_lock::take_within(&self.directory.join(".lock"), PATIENCE)?;
+        let taken = own_lock::take_within(&self.directory.join(LOCK), PATIENCE)?;
         taken.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// Whether this mark is there.
-    pub(super) fn have(&self, mark: &UseMark) -> io::Result<bool> {
-        Ok(self.text()?.lines().any(|line| line == mark.0))
+    /// Marks about a name, beside any key of the directory.
+    pub(super) fn about(&self, name: LeaseName) -> io::Result<Vec<FoundMark>> {
+        let entries = match std::fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            // A folder is nobody's marks, and a lock has none.
+            if !entry.file_type()?.is_file() || entry.file_name() == LOCK {
+                continue;
+            }
+            let path = entry.path();
+            found.extend(text(&path)?.lines().filter_map(|line| FoundMark::parse(line, name, &path)));
+        }
+        Ok(found)
     }
 
     /// Sets a mark; durable at return. To be called under the lock.
     pub(super) fn set(&self, mark: &UseMark) -> io::Result<()> {
-        let text = self.text()?;
+        let text = text(&self.path())?;
         let text = if text.is_empty() { EXPLANATION } else { &text };
         let next = format!("{}.new", self.file);
         let mut directory = Directory::open(&self.directory)?;
@@ -106,13 +151,14 @@ impl UseMarks {
         directory.rename(&next, &self.file)?;
         directory.sync_directory()
     }
+}
 
-    fn text(&self) -> io::Result<String> {
-        match std::fs::read(self.path()) {
-            Ok(octets) => Ok(String::from_utf8_lossy(&octets).into_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(error),
-        }
+/// A file of marks; one that is not there, or no more, has none.
+fn text(path: &Path) -> io::Result<String> {
+    match std::fs::read(path) {
+        Ok(octets) => Ok(String::from_utf8_lossy(&octets).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
     }
 }
 
@@ -146,7 +192,7 @@ impl LockedMarks {
 
     /// Sets a mark unless it is there.
     pub(super) fn set(self, mark: &UseMark, key_file: &Path) -> Option<UnmarkedKey> {
-        if self.marks.have(mark).unwrap_or(false) {
+        if text(&self.marks.path()).is_ok_and(|text| text.lines().any(|line| line == mark.0)) {
             return None;
         }
         // Without a lock, its error says why nothing can be written.
