@@ -195,6 +195,38 @@ fn a_start_that_fails_uses_no_packet_number() {
     drop((udp, tcp));
 }
 
+/// Links that stand behind the one that fails have begun.
+#[test]
+fn a_start_that_fails_at_one_link_uses_no_packet_number_of_another() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let home = &topology.gateway_a.namespace;
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &CHOICE).unwrap();
+    for key in ["c.key", "d.key"] {
+        keygen::static_key(KeyLength::Bits128, &scratch.path().join(key)).unwrap();
+    }
+    let keys = "[link.static]\nan = 0\nsci = \"02:00:00:00:00:11/1\"\nkey_file = \"c.key\"\n\
+                [[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:12/1\"\nkey_file = \"d.key\"\n";
+    add_link(home, &scratch, "oven", keys);
+    add_network(home, "oven");
+    let good = fs::read_to_string(scratch.path().join("a.toml")).unwrap();
+    // No program has this suite.
+    let bad = good.replace("io = \"af_packet\"", "io = \"kernel\"");
+    assert_ne!(good, bad);
+    scratch.write("a.toml", &bad).unwrap();
+    for _ in 0..2 {
+        let output = run(home, &scratch);
+        assert_eq!(output.status.code(), Some(1), "{}", output.stderr);
+        assert!(output.stderr.contains("press") && output.stderr.contains("kernel"), "{}", output.stderr);
+    }
+    scratch.write("a.toml", &good).unwrap();
+    let a = start(home, &scratch, "a");
+    let report = a.report().unwrap();
+    let next = [next_pn(&report, 0), next_pn(&report, 1)];
+    assert!(next.iter().all(|next| *next < FEW), "the next PNs are {next:?}");
+    a.stop().unwrap();
+}
+
 /// A lock on a directory is for whoever may read it. Nothing of the gateway's may depend on one.
 #[test]
 fn another_account_cannot_keep_a_gateway_from_starting() {

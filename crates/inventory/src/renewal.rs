@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use config::key_file::{KeyFileError, read_cak, read_master_key};
 use config::keygen::{self, KeyLength, KeygenError};
 
+use zeroize::Zeroizing;
+
 use crate::keys::{Drawn, can_go_along};
 use crate::member::{FALLBACK, FALLBACK_MASTER, Member};
 use crate::mistakes::{Mistakes, instead};
@@ -59,7 +61,8 @@ pub enum RenewalError {
 impl KeyFolder {
     /// Whether the renewal of a CAK has begun and is not finished.
     pub fn is_under_way(&self, file: &str) -> bool {
-        self.path_of(&before(file)).exists() && !self.path_of(&next(file)).exists()
+        let [key, before, next] = [file, &before(file), &next(file)].map(|file| self.path_of(file));
+        before.exists() && !next.exists() && !is_same(&key, &before)
     }
 
     /// The CAK that a gateway falls back on while this one is renewed.
@@ -102,10 +105,11 @@ impl KeyFolder {
         if renewal == Renewal::Overlapping && self.is_under_way(file) {
             return Ok(false);
         }
-        if renewal == Renewal::AtOnce || !before.exists() {
-            // One that is there is of a renewal that was cut off, and no gateway has it.
-            remove(&next)?;
+        if renewal == Renewal::AtOnce || !before.exists() || is_same(&path, &before) && !next.exists() {
+            // One that is there is of a renewal that was cut off, and no gateway has it. Until the old key's second name is gone the new
+            // one says that nothing has begun.
             remove(&before)?;
+            remove(&next)?;
             keygen::write_new_text(&next, &draw_like(&path, self.now())?.text())?;
         }
         if renewal == Renewal::Overlapping && !before.exists() {
@@ -135,6 +139,12 @@ impl KeyFolder {
     fn sync(&self) -> io::Result<()> {
         File::open(self.folder())?.sync_all()
     }
+}
+
+/// Whether two files hold one key: its renewal has not put another one in its place.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(|path| fs::read(path).map(Zeroizing::new));
+    one.is_ok_and(|one| other.is_ok_and(|other| one == other))
 }
 
 impl Inventory {

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 
 use super::interface_settings::InterfaceSettings;
 use super::interface_watch::{missing, seen};
-use super::link::{NO_SITE, ReadyLink, RunningLink};
+use super::link::{NO_SITE, ReadyLink, RunningLink, StartedLink};
 use super::reload::ReloadRequests;
 use super::site::RunningSite;
 use super::static_keys::{Granted, NewSas};
@@ -200,16 +200,14 @@ impl Running {
             match started.transpose() {
                 Ok(started) => begun.push((running, started)),
                 Err(error) => {
-                    let unused: Vec<_> =
-                        begun.iter().flat_map(|(_, link)| link).flat_map(|link| link.unused()).collect();
-                    // If that fails, too, they are lost as after a crash.
-                    let _ = self.control.on_disk_at_start(move |leases| leases.give_back(&unused));
+                    self.give_back(begun.into_iter().filter_map(|(_, link)| link));
                     return Err(error);
                 }
             }
         }
         // From here on frames flow, and KaYs wait for nobody.
-        for (mut running, started) in begun {
+        let mut begun = begun.into_iter();
+        while let Some((mut running, started)) = begun.next() {
             let given = match started {
                 None => {
                     let why = running.waiting.as_ref().map_or("", |waiting| &waiting.why);
@@ -226,9 +224,18 @@ impl Running {
                 self.control.set_latest_block(&running.config.name, block);
             }
             self.links.push(running);
-            given?;
+            if let Err(error) = given {
+                self.give_back(begun.filter_map(|(_, link)| link));
+                return Err(error);
+            }
         }
         Ok(())
+    }
+
+    /// Gives back the PNs of links that no worker has had. If that fails they are lost as after a crash.
+    fn give_back(&mut self, links: impl Iterator<Item = StartedLink>) {
+        let unused: Vec<_> = links.flat_map(|link| link.unused().collect::<Vec<_>>()).collect();
+        let _ = self.control.on_disk_at_start(move |leases| leases.give_back(&unused));
     }
 
     /// Starts a site, with its programs if it has some.

@@ -54,6 +54,16 @@ fn each_step_has_a_cak_in_common_with_the_one_before_wherever_it_was_cut_off() {
     let length = |file: &str| read_cak(&folder.join(file)).unwrap().octets().len();
     assert_eq!(length("press.cak"), 32);
 
+    // Cut off behind the second name, and once more when the new one had gone: both names are of one key.
+    let old = keys.fingerprint("press.cak").unwrap();
+    fs::hard_link(folder.join("press.cak"), folder.join("press.cak.before")).unwrap();
+    assert!(!keys.is_under_way("press.cak"));
+    assert!(keys.renew("press.cak", Renewal::Overlapping).unwrap());
+    let new = keys.fingerprint("press.cak").unwrap();
+    assert_eq!(caks(&place, "press-1"), [new.as_str(), &old]);
+    assert_ne!(new, old);
+    assert!(keys.finish("press.cak").unwrap());
+
     fs::write(folder.join("press.cak.next"), "cut off").unwrap();
     assert!(keys.renew("press.cak", Renewal::AtOnce).unwrap());
     assert_eq!(caks(&place, "press-1"), [keys.fingerprint("press.cak").unwrap()]);

@@ -6,7 +6,8 @@
 //!
 //! Each connection has a thread of its own, which ends when the client is silent, or does not read, for a second. A user
 //! has [`CONNECTIONS_OF_ONE`] connections at a time, and all users but root and the gateway's own together
-//! [`CONNECTIONS`]; others are closed at once. So who may only read cannot keep anybody from changing something.
+//! [`CONNECTIONS`]; others are closed at once. So who may only read cannot keep anybody from changing something. Such a user has ten answers a
+//! second on each of his connections, and all of these users have ten reports.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
@@ -29,6 +30,8 @@ use pnstore::own_lock;
 
 /// Time a client may take to send a request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Time between two answers to a user who may only read, and for which a report serves all of these.
+const FRESH: Duration = Duration::from_millis(100);
 /// Connections of one user at a time.
 const CONNECTIONS_OF_ONE: usize = 8;
 /// Connections at a time of all users that may only read.
@@ -205,7 +208,7 @@ fn accept<A>(listener: &UnixListener, stopping: &AtomicBool, answer: &Arc<A>)
 where
     A: Fn(Request) -> Reply<GatewayReport> + Send + Sync + 'static,
 {
-    let (served, own) = (Served::default(), geteuid().as_raw());
+    let (served, own, readers) = (Served::default(), geteuid().as_raw(), Arc::<Readers>::default());
     for client in listener.incoming() {
         if stopping.load(Ordering::Acquire) {
             return;
@@ -217,43 +220,81 @@ where
         };
         let Ok(user) = getsockopt(&client, PeerCredentials) else { continue };
         let Some(place) = Place::take(&served, user.uid(), own) else { continue };
-        let answer = Arc::clone(answer);
+        let (answer, readers) = (Arc::clone(answer), Arc::clone(&readers));
         let serve = move || {
-            let place = place;
+            let (place, begin) = (place, Instant::now());
+            let readers = (!may_change(place.1, own)).then_some(&*readers);
             // A client that went away, is silent or does not read is its own loss.
-            let _ = converse(&client, may_change(place.1, own), &*answer);
+            let _ = converse(&client, readers, &*answer);
+            drop(client);
+            // Who comes again at once gets no more than one who stays.
+            if readers.is_some() {
+                std::thread::sleep(FRESH.saturating_sub(begin.elapsed()));
+            }
         };
         // Without a thread the client sees its connection closed, and may come again.
         drop(std::thread::Builder::new().name("control".to_owned()).stack_size(STACK).spawn(serve));
     }
 }
 
-/// Answers requests until the client ends.
+/// Reports for users who may only read. Making one costs workers some microseconds between two turns, and writing it out costs a CPU. So
+/// one is made every [`FRESH`] at most, however many ask, and each asks as often at most.
+#[derive(Default)]
+struct Readers(Mutex<Option<(Instant, Arc<[u8]>)>>);
+
+impl Readers {
+    /// The answer to a request for a report, not older than [`FRESH`].
+    fn latest(&self, make: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<Arc<[u8]>> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, text)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Ok(Arc::clone(text));
+        }
+        let text: Arc<[u8]> = make()?.into();
+        *last = Some((Instant::now(), Arc::clone(&text)));
+        Ok(text)
+    }
+}
+
+/// Answers requests until the client ends. `readers`: for a user who may only read.
 fn converse(
     mut client: &UnixStream,
-    may_change: bool,
+    readers: Option<&Readers>,
     answer: &impl Fn(Request) -> Reply<GatewayReport>,
 ) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
     let mut requests = BufReader::new(client);
+    let mut answered: Option<Instant> = None;
     loop {
         let mut line = Vec::new();
         (&mut requests).take(LONGEST_REQUEST).read_until(b'\n', &mut line)?;
         if !line.ends_with(b"\n") {
             return Ok(());
         }
-        let reply = match serde_json::from_slice::<Request>(&line) {
-            Err(error) => Reply::Error(format!("this release does not know the request: {error}")),
-            Ok(request) if !may_change && !request.is_reading() => {
-                Reply::Error("only root and the gateway's own user may do that".into())
+        if let (Some(_), Some(at)) = (readers, answered) {
+            std::thread::sleep(FRESH.saturating_sub(at.elapsed()));
+        }
+        let request = serde_json::from_slice::<Request>(&line);
+        let refused = |why| encoded(&Reply::Error(why));
+        let text = match (request, readers) {
+            (Err(error), _) => refused(format!("this release does not know the request: {error}"))?.into(),
+            (Ok(request), None) => encoded(&answer(request))?.into(),
+            (Ok(request), Some(_)) if !request.is_reading() => {
+                refused("only root and the gateway's own user may do that".into())?.into()
             }
-            Ok(request) => answer(request),
+            (Ok(request), Some(readers)) => readers.latest(|| encoded(&answer(request)))?,
         };
-        let mut text = serde_json::to_vec(&reply).map_err(io::Error::other)?;
-        text.push(b'\n');
+        answered = Some(Instant::now());
         client.write_all(&text)?;
     }
+}
+
+fn encoded(reply: &Reply<GatewayReport>) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(reply).map_err(io::Error::other)?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use nix::unistd::getegid;
@@ -22,7 +23,10 @@ fn answers(may: bool, lines: &str) -> Vec<String> {
     let (mut client, server) = UnixStream::pair().unwrap();
     client.write_all(lines.as_bytes()).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
-    let serving = std::thread::spawn(move || converse(&server, may, &answer));
+    let serving = std::thread::spawn(move || {
+        let readers = Readers::default();
+        converse(&server, (!may).then_some(&readers), &answer)
+    });
     let mut text = String::new();
     // Input that the server has not read resets the connection.
     let _ = client.read_to_string(&mut text);
@@ -65,6 +69,34 @@ fn who_may_only_read_changes_nothing() {
     // Of a gateway that runs as user 990.
     let may = [0, 990, 1000, 65534].map(|uid| may_change(uid, 990));
     assert_eq!(may, [true, true, false, false]);
+}
+
+/// However many connections, and however many requests: reports are made as often as one reader may ask.
+#[test]
+fn readers_who_ask_without_pause_have_few_reports_made() {
+    let (readers, made, begin) = (Readers::default(), AtomicUsize::new(0), Instant::now());
+    let count = |request| {
+        made.fetch_add(1, Ordering::Relaxed);
+        answer(request)
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let (mut client, server) = UnixStream::pair().unwrap();
+            client.write_all("{\"request\":\"status\"}\n".repeat(5).as_bytes()).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            let (readers, count) = (&readers, &count);
+            scope.spawn(move || converse(&server, Some(readers), count).unwrap());
+            scope.spawn(move || {
+                let mut text = String::new();
+                client.read_to_string(&mut text).unwrap();
+                assert_eq!(text.matches("{\"report\":").count(), 5);
+            });
+        }
+    });
+    let took = begin.elapsed();
+    assert!(took >= FRESH * 4, "five answers in {took:?}");
+    let most = took.as_millis() / FRESH.as_millis() + 1;
+    assert!(made.into_inner() as u128 <= most, "at most {most} in {took:?}");
 }
 
 #[test]
