@@ -229,6 +229,10 @@ impl Peers {
                 None => {}
             }
         }
+        // Nobody lists what has left: above all this station's own MI of before a restart, which no station has any more.
+        let Self { known, expected, .. } = self;
+        let is_listed = |mi: &Mi| known.iter().any(|peer| peer.live && peer.hears.contains(mi));
+        expected.retain(|(mi, _)| is_listed(mi));
     }
 
     /// True if this MI's station has a newer MI.

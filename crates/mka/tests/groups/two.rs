@@ -1,6 +1,6 @@
 //! Two stations.
 
-use crate::station::{ms, seconds};
+use crate::station::{cak, ms, seconds};
 use crate::world::World;
 
 #[test]
@@ -15,6 +15,22 @@ fn two_stations_are_secured_in_milliseconds() {
     assert!(world.is_secured(&[0, 1]));
     assert_eq!(world.status(0).fault, None);
     assert_eq!(world.status(0).saks.len(), 1);
+}
+
+/// Its own MI before is all that the other one lists, and nobody comes under that any more.
+#[test]
+fn a_station_that_restarts_waits_for_nobody_but_the_other_one() {
+    for who in [0, 1] {
+        for moment in (0..4000).step_by(100) {
+            let mut world = World::group(moment + who as u64, 2);
+            world.secure(&[0, 1], seconds(6));
+            world.run(seconds(8) + ms(moment));
+            world.switch_off(who);
+            world.switch_on(who, vec![cak(1)]);
+            let took = world.secure(&[0, 1], seconds(9));
+            assert!(took <= seconds(3), "station {who}, {moment} ms: {took:?}");
+        }
+    }
 }
 
 #[test]
