@@ -39,7 +39,7 @@ pub enum HaltedKeys {
     Static {
         /// The PNs of its transmit SA.
         lease: TransmitLease,
-        /// PNs of the latest block of that SA ([`Gateway::set_latest_block`]).
+        /// PNs of the latest block of that SA ([`Gateway::go_on_behind_block`]).
         block: NonZeroU64,
     },
     /// They are agreed on; none while something is under way between KaY and SecY.
@@ -333,9 +333,26 @@ mod tests {
             block
         };
         assert_eq!(halted_block(&mut gateway), FIRST_BLOCK_PNS);
-        gateway.set_latest_block("a", BLOCK_PNS);
-        gateway.set_latest_block("nobody", BLOCK_PNS);
+        gateway.go_on_behind_block("a", BLOCK_PNS, BLOCK_PNS.get());
+        gateway.go_on_behind_block("nobody", BLOCK_PNS, BLOCK_PNS.get());
         assert_eq!((halted_block(&mut gateway), gateway.latest_block("a")), (BLOCK_PNS, BLOCK_PNS));
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    /// Upgrades in quick succession leave a slow disk as much time as it has without them.
+    #[test]
+    fn what_goes_on_with_less_than_a_block_has_the_next_one_reserved_at_once() {
+        let path = std::env::temp_dir().join(format!("frameward-goes-on-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        add(&mut gateway, "whole", 1);
+        add(&mut gateway, "less", 2);
+        gateway.go_on_behind_block("whole", FIRST_BLOCK_PNS, FIRST_BLOCK_PNS.get());
+        gateway.go_on_behind_block("less", FIRST_BLOCK_PNS, FIRST_BLOCK_PNS.get() - 1);
+        let is_reserving =
+            |name| gateway.why_not_halted(name).is_some_and(|why| why.contains("being reserved"));
+        assert_eq!(["whole", "less"].map(is_reserving), [false, true]);
         gateway.stop().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
     }
