@@ -44,7 +44,7 @@ help:
 	@echo "make test-kernels  tries the kernel path, the gateway, and key agreement with wpa_supplicant 2.11 on kernels of Debian 12 and 13, in an emulated PC (25 minutes)"
 	@echo "make lint       checks format, clippy, arrows between crates, documents and licences"
 	@echo "make advisories checks dependencies for known faults and yanked versions, with a clone of RustSec's advisory-db (ADVISORY_DB=FOLDER)"
-	@echo "make threads    searches orders of threads (loom), and runs tests of unsafe code under the address sanitizer (root; minutes)"
+	@echo "make threads    searches orders of threads (loom), and runs tests under the thread sanitizer, those of unsafe code under the address sanitizer (root; half an hour)"
 	@echo "make fuzz       runs each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make ci         runs everything that CI runs"
 
@@ -247,7 +247,7 @@ simulate:
 
 threads:
 	@scripts/setup.sh ci
-	for what in orders mutants memory; do scripts/threads.sh $$what || exit; done
+	for what in orders mutants races memory; do scripts/threads.sh $$what || exit; done
 
 lint: arrows docs deny header test-release
 	$(CARGO) fmt --all --check

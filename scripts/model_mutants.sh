@@ -5,7 +5,7 @@
 #   scripts/model_mutants.sh          all of them
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
 #
-# A mutant of crates/mka is shown to the model of the KaY (one of its change of CAKs to the simulation of links), one of a relation's
+# A mutant of crates/mka is shown to the model of the KaY (those of its change of CAKs and of its election to the simulation of links), one of a relation's
 # handshake or of a site's session to the model of that, another one of crates/fieldbus or crates/tunnel to the simulation of cells or of
 # sites, one of crates/secy or crates/pnstore to that of links, one of a window of sites or of reassembly to the search beside it, one of
 # flow numbers to their property, one of crates/fleet to the simulation of fleets, one of crates/control to that of control. The sources
@@ -29,6 +29,10 @@ mutants=(
     'in use goes|mka/src/key_server.rs|*order.iter().chain(&zero).find(free).unwrap_or(&order[0])|*order.iter().chain(&zero).find(free).map_or(&order[0], \|_\| &An::ALL[1])'
     # A SAK protects before the SecY has it.
     'can do|mka/src/cp.rs|phase: Phase::Receive,|phase: Phase::Receiving(station.now() + TRANSMIT_DELAY),'
+    # No SecY hears that it is to protect.
+    'in time|mka/src/cp.rs|station.request(Event::EnableTransmit(ki));|'
+    # No SecY hears that a SAK is over.
+    'can do|mka/src/cp.rs|station.request(Event::Retire(sak.ki));|'
     # Nobody is ever lost.
     'can do|mka/src/peers.rs|extract_if(.., \|peer\| now >= peer.expiry())|extract_if(.., \|_\| false)'
     # Who joins is no reason for a SAK.
@@ -127,6 +131,8 @@ mutants=(
     'delivered twice|secy/src/replay_window.rs|self.blocks.copy_from_slice(blocks);|let _ = blocks;'
     # Another CAK waits for the next start.
     'can do|mka/src/kay.rs|self.participants.configure(&mut self.station, caks);|drop(caks);'
+    # Two groups that were parted keep a key server each.
+    'outages heal|mka/src/election.rs|let beats = \|peer: &Peer\| me.is_available() && (me.priority, me.sci) < (peer.priority, peer.sci);|let beats = \|peer: &Peer\| me.is_available() && (before == ElectedServer::Me \|\| (me.priority, me.sci) < (peer.priority, peer.sci));'
     # Leases and floors of static keys. A block is used that is not on disk.
     'nonce comes twice|pnstore/src/store.rs|next.ends.insert(name.0, end.number());|next.ends.insert(name.0, first.number());'
     # The last PN is given back, too.
@@ -205,7 +211,7 @@ for mutant in "${mutants[@]}"; do
     control/*) search=(frameward-control --lib key_agreement::simulation) ;;
     fleet/*) search=(frameward-fleet --test agents) ;;
     tunnel/* | wire/src/tunnel/*) search=(frameward-models --test simulation) of=sites ;;
-    secy/* | pnstore/* | mka/src/kay.rs) search=(frameward-models --test simulation) of=links ;;
+    secy/* | pnstore/* | mka/src/kay.rs | mka/src/election.rs) search=(frameward-models --test simulation) of=links ;;
     *) search=(frameward-models --test kay) ;;
     esac
     test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p "${search[@]}")

@@ -6,7 +6,7 @@
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
 #                            reads what inspect writes, nftables, a browser, Prometheus' own parser, scapy, which builds
 #                            PROFINET frames, etcd, SoftHSM, and the tunnels of packages that make bench compares with
-#   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
+#   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain with rust-src, valgrind,
 #                            cbindgen, the compiler of the XDP programs, and what mcu and proofs install
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
@@ -142,6 +142,11 @@ install_ci() {
     if ! rustup run nightly rustc --version >/dev/null 2>&1; then
         rustup toolchain install nightly --profile minimal \
             || fail "no nightly toolchain: rustup toolchain install nightly --profile minimal"
+    fi
+    # The thread sanitizer needs a standard library that was built with it.
+    if [[ ! -e $(rustup run nightly rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock ]]; then
+        rustup component add rust-src --toolchain nightly \
+            || fail "no sources of the nightly's standard library: rustup component add rust-src --toolchain nightly"
     fi
     local tool
     for tool in cargo-deny cargo-fuzz; do

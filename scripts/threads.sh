@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Looks for orders of threads in which the gateway is wrong, and for wrong accesses to memory.
+# Looks for orders of threads in which the gateway is wrong, for data races, and for wrong accesses to memory.
 #
 #   scripts/threads.sh orders     every order of the two ends of an AF_XDP ring; orders of control and a worker around their
 #                                 mailboxes (proofs/threads). Both under the memory model (loom). Seconds.
-#   scripts/threads.sh mutants [WORD]  breaks these line by line; `orders` has to find each. WORD: those with it in their line. Minutes.
+#   scripts/threads.sh races [ARGUMENT...]  tests of the crates that run threads of a gateway, under the thread sanitizer. Needs root for
+#                                 network namespaces, and the nightly toolchain with its component rust-src. ARGUMENT: of `cargo
+#                                 test` (--test link). Minutes.
+#   scripts/threads.sh mutants [WORD]  breaks these line by line; `orders` or `races` has to find each. WORD: those with it in their line.
+#                                 Minutes.
 #   scripts/threads.sh sources    makes what the manifest of proofs/threads names, and no more.
 #   scripts/threads.sh memory     tests of the crates that have unsafe code, under the address sanitizer. Needs the nightly
 #                                 toolchain. Minutes.
@@ -12,26 +16,36 @@ cd "$(dirname "$0")/.."
 
 # Crates with unsafe code, and the one whose maps it reaches.
 unsafe=(netdev antedate-c xdp)
+# Crates that start threads of a gateway, or share memory between them: workers, control, the disk's thread, managers of sites.
+threaded=(netdev pnstore dataplane control sitelink)
 host=$(rustc -vV | sed -n 's/^host: //p')
+nightly=${FUZZ_TOOLCHAIN:-nightly}
 
 rings() {
     CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg loom -A warnings" \
         cargo test --locked --package frameward-netdev --lib "$@" searched -- --nocapture
 }
 
-# The ring of mailboxes as the gateway has it, with loom's atomics. The patch fails where another version has other lines.
-rtrb() {
-    local version
-    version=$(sed -n '/^name = "rtrb"/{n;s/.*"\(.*\)"/\1/p}' Cargo.lock)
+version_of_rtrb() {
+    sed -n '/^name = "rtrb"/{n;s/.*"\(.*\)"/\1/p}' Cargo.lock
+}
+
+# Where the ring of mailboxes stands that the gateway has.
+rtrb_of_the_gateway() {
     cargo fetch --quiet --locked
+    echo "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/rtrb-"$(version_of_rtrb)"
+}
+
+# The ring of mailboxes with loom's atomics. The patch fails where another version has other lines.
+rtrb() {
     rm -rf target/loom/rtrb
     mkdir -p target/loom/rtrb
-    cp -r "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/rtrb-"$version"/src target/loom/rtrb/
+    cp -r "$(rtrb_of_the_gateway)"/src target/loom/rtrb/
     patch --quiet --directory target/loom/rtrb --strip 1 <proofs/threads/rtrb.patch
     cat >target/loom/rtrb/Cargo.toml <<TOML
 [package]
 name = "rtrb"
-version = "$version"
+version = "$(version_of_rtrb)"
 edition = "2021"
 [features]
 default = ["std"]
@@ -52,10 +66,32 @@ orders() {
     mailboxes
 }
 
+# The standard library is built with it, or its locks and channels would not be seen. C is not: what is written there is not seen.
+races() {
+    local library
+    # Tests that measure memory, of which the sanitizer needs more for each that is touched, or time; and a long one of one thread.
+    local left_out=(nothing_is_lost_and_memory_stays a_flood_in_the_name_of_a_peer_delays_no_other a_scan_gets_not_one_octet
+        two_paths_that_lose_alike_do_not_take_turns)
+    library=$(rustc "+$nightly" --print sysroot)/lib/rustlib/src/rust/library
+    [[ -e $library/Cargo.lock ]] || {
+        echo "threads: the sources of the standard library are missing: rustup component add rust-src --toolchain $nightly" >&2
+        exit 1
+    }
+    # Simulations and properties have one thread, and are here for their threads' sake alone.
+    CARGO_TARGET_DIR=target/races RUSTFLAGS="-Zsanitizer=thread -A warnings" FRAMEWARD_SEEDS=2 PROPTEST_CASES=16 \
+        cargo "+$nightly" test -Zbuild-std --locked --target "$host" "${threaded[@]/#/--package=frameward-}" "$@" -- "${left_out[@]/#/--skip=}"
+}
+
+# Control and workers over the ring of target/races/rtrb. Fails for a race alone.
+races_of_mailboxes() {
+    races --config "paths=[\"$PWD/target/races/rtrb\"]" --test link "$@" >target/races/log 2>&1 ||
+        ! grep -q -e 'ThreadSanitizer: data race' -e '^error' target/races/log
+}
+
 # search | file | what stands there once | what is put in its place.
 mutants() {
     local ring=crates/netdev/src/af_xdp/ring.rs mailbox=crates/dataplane/src/mailbox.rs
-    local rtrb=target/loom/rtrb/src threads=proofs/threads/src
+    local rtrb=target/loom/rtrb/src threads=proofs/threads/src raced=target/races/rtrb/src
     local mutants=(
         "rings|$ring|self.shared.producer().store(self.next, Ordering::Release)|self.shared.producer().store(self.next, Ordering::Relaxed)"
         "rings|$ring|self.shared.consumer().store(self.next, Ordering::Release)|self.shared.consumer().store(self.next, Ordering::Relaxed)"
@@ -88,11 +124,17 @@ mutants() {
         let sent = self.mailbox.send(Box::new(Job { figures: AtomicU64::new(0), turns }));"
         # A wake-up before the wait is lost.
         "mailboxes|$threads/socket.rs|while *octets == 0 {|*octets = 0; while *octets == 0 {"
+        # The same ring beneath the engine's own threads.
+        "races_of_mailboxes|$raced/lib.rs|self.buffer.tail.store(tail, Ordering::Release)|self.buffer.tail.store(tail, Ordering::Relaxed)"
+        "races_of_mailboxes|$raced/lib.rs|            let tail = self.buffer.tail.load(Ordering::Acquire);|            let tail = self.buffer.tail.load(Ordering::Relaxed);"
     )
     local missed=0 mutant text
     # Not local: the trap needs both.
     copy=$(mktemp)
     rtrb
+    rm -rf target/races/rtrb
+    mkdir -p target/races/rtrb
+    cp -r "$(rtrb_of_the_gateway)"/{Cargo.toml,src} target/races/rtrb/
     for mutant in "${mutants[@]}"; do
         [[ $mutant == *${1:-}* ]] || continue
         # A bar that belongs to the text has an equals sign behind it; the text of none begins with one.
@@ -126,20 +168,22 @@ mutants() {
     ((!missed))
 }
 
-# Not the thread sanitizer: the standard library has to be built with it, or locks and channels are not seen. With -Zbuild-std it is, if
-# the nightly has its sources (rustup component add rust-src --toolchain nightly). Nobody has run the engine's tests with it.
 memory() {
     CARGO_TARGET_DIR=target/sanitized RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
-        cargo "+${FUZZ_TOOLCHAIN:-nightly}" test --locked --target "$host" "${unsafe[@]/#/--package=frameward-}" --lib --tests
+        cargo "+$nightly" test --locked --target "$host" "${unsafe[@]/#/--package=frameward-}" --lib --tests
 }
 
 case ${1:-} in
 sources) rtrb ;;
 orders) orders ;;
+races)
+    shift
+    races "${@:---tests}"
+    ;;
 mutants) mutants "${2:-}" ;;
 memory) memory ;;
 *)
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

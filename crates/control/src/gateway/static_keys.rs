@@ -57,11 +57,15 @@ impl Gateway {
         keys.map_or(FIRST_BLOCK_PNS, |keys| keys.latest_block())
     }
 
-    /// Has the next block of a link's transmit SA follow one of so many PNs: the latest one of the program before this.
-    pub fn set_latest_block(&mut self, name: &str, pns: NonZeroU64) {
-        let number = self.number(name);
-        if let Some(keys) = number.and_then(|number| self.links[number].static_keys_mut()) {
-            keys.set_latest_block(pns);
+    /// Has a link's transmit SA go on behind a block of so many PNs, the latest one of the program before this. `left`: PNs that it may
+    /// use now. Unless they are a whole block the next one is reserved at once: the SA itself asks when half of what is left is used, so
+    /// each upgrade within a block would leave a slow disk less time.
+    pub fn go_on_behind_block(&mut self, name: &str, pns: NonZeroU64, left: u64) {
+        let Some(number) = self.number(name) else { return };
+        let Some(keys) = self.links[number].static_keys_mut() else { return };
+        keys.set_latest_block(pns);
+        if left < pns.get() {
+            self.reserve(number, false);
         }
     }
 

@@ -39,7 +39,7 @@ pub enum HaltedKeys {
     Static {
         /// The PNs of its transmit SA.
         lease: TransmitLease,
-        /// PNs of the latest block of that SA ([`Gateway::set_latest_block`]).
+        /// PNs of the latest block of that SA ([`Gateway::go_on_behind_block`]).
         block: NonZeroU64,
     },
     /// They are agreed on; none while something is under way between KaY and SecY.
@@ -101,18 +101,18 @@ impl Gateway {
             _ if link.cell().is_some() => Some("it has a [[fieldbus]]"),
             Keys::Agreed(_) => None,
             Keys::Static(keys) if keys.nowhere().is_some() => Some("its SAs could not be moved before"),
-            Keys::Static(keys) if keys.is_changing() || keys.is_reserving() => {
-                Some("packet numbers are being reserved for it at this moment")
-            }
+            Keys::Static(keys) if keys.is_changing() => Some("its keys are being changed at this moment"),
             Keys::Static(_) => None,
         }
     }
 
-    /// True if no KaY waits for its SecY or its SecY for it. A wait is over in milliseconds.
+    /// True if no KaY waits for its SecY or its SecY for it, and no static SA for packet numbers. A wait is over in milliseconds, or as soon
+    /// as a disk has answered.
     pub fn are_keys_settled(&self) -> bool {
         self.links.iter().all(|link| match link.keys() {
             Keys::Agreed(agreement) => agreement.is_settled(),
-            Keys::Static(_) | Keys::None => true,
+            Keys::Static(keys) => !keys.is_reserving(),
+            Keys::None => true,
         })
     }
 
@@ -333,9 +333,24 @@ mod tests {
             block
         };
         assert_eq!(halted_block(&mut gateway), FIRST_BLOCK_PNS);
-        gateway.set_latest_block("a", BLOCK_PNS);
-        gateway.set_latest_block("nobody", BLOCK_PNS);
+        gateway.go_on_behind_block("a", BLOCK_PNS, BLOCK_PNS.get());
+        gateway.go_on_behind_block("nobody", BLOCK_PNS, BLOCK_PNS.get());
         assert_eq!((halted_block(&mut gateway), gateway.latest_block("a")), (BLOCK_PNS, BLOCK_PNS));
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    /// Upgrades in quick succession leave a slow disk as much time as it has without them.
+    #[test]
+    fn what_goes_on_with_less_than_a_block_has_the_next_one_reserved_at_once() {
+        let path = std::env::temp_dir().join(format!("frameward-goes-on-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        add(&mut gateway, "a", 1);
+        gateway.go_on_behind_block("a", FIRST_BLOCK_PNS, FIRST_BLOCK_PNS.get());
+        assert!(gateway.are_keys_settled());
+        gateway.go_on_behind_block("a", FIRST_BLOCK_PNS, FIRST_BLOCK_PNS.get() - 1);
+        assert!(!gateway.are_keys_settled(), "packet numbers are being reserved");
         gateway.stop().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::RangeFrom;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,8 +83,9 @@ impl Gateway {
         self.stands() || !self.has_stood
     }
 
-    pub(crate) fn has_taken_back(&self, change: Change) -> bool {
-        self.taken_back.contains(&change)
+    /// Whether it has taken back one of these.
+    pub(crate) fn has_taken_back(&self, changes: RangeFrom<Change>) -> bool {
+        self.taken_back.range(changes).next().is_some()
     }
 
     pub(crate) fn taken_back(&self) -> u64 {

@@ -220,8 +220,8 @@ impl Running {
                     .map(|()| running.announce()),
             };
             let going_on = passed.as_deref().and_then(|passed| passed.link(&running.config).ok());
-            if let Some(block) = going_on.and_then(PassedLink::latest_block) {
-                self.control.set_latest_block(&running.config.name, block);
+            if let Some((block, left)) = going_on.and_then(PassedLink::latest_block) {
+                self.control.go_on_behind_block(&running.config.name, block, left);
             }
             self.links.push(running);
             if let Err(error) = given {

@@ -409,7 +409,7 @@ impl Running {
                 format!("{} does not answer", asked.program.display())
             }
             Stage::Reads { .. } if !self.control.are_keys_settled() => {
-                "a key is being installed, and that does not end: frameward rekey, then ask again".into()
+                "a key is being installed, or the disk has not answered yet with packet numbers, and that does not end: frameward rekey, see that the disk answers, then ask again".into()
             }
             Stage::Reads { judged: false, .. } if !self.is_settled(asked.turn.as_ref()) => {
                 "the file that is the fleet's directory does not answer; see that its file system is there, then ask again".into()

@@ -203,6 +203,8 @@ impl Place {
 }
 
 impl time::World for World {
+    /// Sum of a KaY's longest waits: a member that is gone is missed after MKA Life Time (6 s); the next key server has 3 s to claim the
+    /// role, and keeps the SAK in use for 2.5 s; what was lost is repeated within 0.5 s. Static keys wait for a disk alone, for seconds.
     fn healed(&self) -> Duration {
         Duration::from_secs(12)
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pnstore::{LeaseError, LeaseName, Opening, PnBlock, Reservation, Store, UnusedPns};
+use secy::TransmitPns;
 use suite::{Sak, Salt};
 use wire::{Instant, MacAddr, Pn, Sci, Ssci};
 
@@ -55,6 +56,12 @@ fn name(link: &Link, number: u8) -> LeaseName {
 fn peers(link: &Link, number: u8) -> Vec<(Sci, Ssci, LeaseName)> {
     let peers = (1..=link.members).filter(|peer| *peer != number);
     peers.map(|peer| (sci(link.number, peer), Ssci(peer.into()), name(link, peer))).collect()
+}
+
+/// Whether what is left of an SA's PNs is less than a block: control asks for one then, if the SA goes on in the next program.
+pub(super) fn is_less_than_a_block(pns: &TransmitPns) -> bool {
+    let left = pns.next().map_or(0, |next| pns.reserved().number().saturating_sub(next.number()) + 1);
+    left < BLOCK.get()
 }
 
 /// Real time, in seconds since 1970.

@@ -8,6 +8,7 @@ use secy::SecY;
 use secy::passed_on::Words;
 use wire::{Instant, Pn};
 
+use super::static_keys::is_less_than_a_block;
 use super::{Gateway, Keys, MTU, Sas};
 
 impl Gateway {
@@ -38,10 +39,13 @@ impl Gateway {
             }
             Keys::Static(keys) if keys.is_reserving() => return Ok(false),
             Keys::Static(keys) => {
-                let Ok(next) = keys.go_on(&self.disk, &self.link, self.number, now) else {
+                let Ok(mut next) = keys.go_on(&self.disk, &self.link, self.number, now) else {
                     self.lives = Some(0);
                     return Ok(true);
                 };
+                if self.secy.transmit_sas().any(|sa| is_less_than_a_block(sa.pns())) {
+                    next.ask(now, &self.link);
+                }
                 self.keys = Keys::Static(Box::new(next));
             }
             Keys::Refused(_) => return Ok(false),

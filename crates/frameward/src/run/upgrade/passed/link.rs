@@ -166,12 +166,10 @@ impl PassedLink {
         self.name == link.name
     }
 
-    /// PNs of the latest block of its transmit SA, if its keys are static.
-    pub(in crate::run) const fn latest_block(&self) -> Option<NonZeroU64> {
-        match &self.keys {
-            PassedKeys::Static { transmit, .. } => Some(transmit.block),
-            PassedKeys::Agreed(_) => None,
-        }
+    /// PNs of the latest block of its transmit SA, and those that the SA may still use, if its keys are static.
+    pub(in crate::run) fn latest_block(&self) -> Option<(NonZeroU64, u64)> {
+        let PassedKeys::Static { transmit, .. } = &self.keys else { return None };
+        Some((transmit.block, transmit.through.saturating_sub(transmit.next).saturating_add(1)))
     }
 
     /// PNs and marks with which its static keys go on.
