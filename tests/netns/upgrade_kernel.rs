@@ -5,10 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use lab::topology::LEFT;
+use lab::traffic;
 use lab::{Capture, Captured, Shape, Topology};
 use perf::demo::pair::{Choice, LinkKeys, Pair, Station};
 use suite::CipherSuite::ChaCha20Poly1305;
 
+use super::express;
 use super::kernel_link::{all_protected, path, redirecting, until_path};
 use super::lost_frames::{Lost, without_loss};
 use super::reload::hear;
@@ -110,6 +112,49 @@ fn a_link_in_the_kernel_with_static_keys_is_upgraded_without_a_lost_frame() {
 #[test]
 fn a_link_in_the_kernel_with_agreed_keys_is_upgraded_without_a_lost_frame() {
     goes_on_in_the_kernel(&AGREED_KEYS);
+}
+
+/// The same with express frames on an SC of their own, under static keys and with MKA: machines send some each millisecond meanwhile.
+#[test]
+fn express_frames_in_the_kernel_are_upgraded_without_a_lost_frame() {
+    const LINK: &str = "replay_window = 64\nexpress = true\nfragment = \"on\"";
+    let rows = [
+        (Choice { link: LINK, ..STATIC_KEYS }, 4_000),
+        (Choice { link: "replay_window = 64\nexpress = true", ..AGREED_KEYS }, 14_000),
+    ];
+    for (choice, frames) in rows {
+        let topology = express::topology();
+        let pair = Pair::start(program(), &topology, &choice).unwrap();
+        let stations = [(&pair.a, "a"), (&pair.b, "b")];
+        stations.iter().for_each(|(station, _)| until_path(station, express::EXPRESS));
+        let wire = Capture::start(&topology.middle, LEFT).unwrap();
+        let (machine_a, machine_b) = (&topology.machine_a, &topology.machine_b);
+        std::thread::scope(|scope| {
+            let flows = [(machine_a, machine_b), (machine_b, machine_a)].map(|(from, to)| {
+                scope.spawn(move || traffic::cyclic(from, to, Duration::from_millis(1), frames, 40).unwrap())
+            });
+            for (station, name) in stations {
+                std::thread::sleep(Duration::from_millis(300));
+                let waited = upgraded(&pair.scratch, name);
+                let again = Instant::now();
+                until_path(station, express::EXPRESS);
+                println!("{:?}: frames waited {waited} ms, express {:?} later", choice.keys, again.elapsed());
+            }
+            for flow in flows {
+                let seen = flow.join().unwrap();
+                println!("{} out of order", seen.out_of_order);
+                assert_eq!(seen.received, frames, "lost or doubled");
+            }
+        });
+        let all: u64 = express::sent_express(&pair.a);
+        assert!(all > frames / 4, "it counts on: {all}");
+        for (station, _) in stations {
+            assert_eq!(station.report().unwrap().upgrade.map(|upgrade| upgrade.done), Some(true));
+            express::cyclic_both_ways(&topology, 50, || ());
+        }
+        assert!(no_pn_twice(&all_protected(wire)) as u64 >= 2 * frames);
+        pair.stop().unwrap();
+    }
 }
 
 /// It judges, and cannot be begun: the SAs had left the kernel by then, and come back.
