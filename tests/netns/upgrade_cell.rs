@@ -70,7 +70,8 @@ fn goes_on(topology: &Topology, choice: &CellChoice, path: &str) {
     assert_eq!(wire.find(MARKER).is_some(), shadow, "plaintext is on the network");
     for (end, station) in [&pair.a, &pair.b].into_iter().enumerate() {
         let report = station.report().unwrap();
-        assert_eq!((cell(station).path.as_str(), report.upgrade.unwrap().count), (path, 1 + upgrades() / 2));
+        assert!(cell(station).path.starts_with(path), "{}", cell(station).path);
+        assert_eq!(report.upgrade.unwrap().count, 1 + upgrades() / 2);
         for ((relation, heard), (_, mode)) in
             cell(station).relations.iter().zip(&heard).zip(&choice.relations)
         {
