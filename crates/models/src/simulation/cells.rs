@@ -140,7 +140,10 @@ impl World {
         let place = &mut self.places[at];
         let plan = &self.cells[place.cell].0;
         match place.gateway.upgraded(&mut self.common.chance, plan, place.number) {
-            Ok(Some(next)) => place.gateway = next,
+            Ok(Some(next)) => {
+                place.gateway = next;
+                self.common.counts[3] += 1;
+            }
             Ok(None) => {}
             Err(why) => return Err(self.impossible(at, &why)),
         }
