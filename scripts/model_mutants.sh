@@ -159,6 +159,9 @@ mutants=(
     'nonce comes twice|fieldbus/src/handshake/nonce_pair.rs|nonces, protection, epoch }|nonces, protection, epoch: epoch.min(1) }'
     # A verified frame moves nothing.
     'delivered twice|fieldbus/src/keys.rs|receiver.newest = seq.number();|'
+    # A program that goes on in the place of another one begins its epoch anew, or takes what has come before.
+    'nonce comes twice|fieldbus/src/keys/passed_on.rs|next_seq: transmit.next_seq.map_or(0, Seq::number),|next_seq: transmit.next_seq.map_or(0, \|_\| 1),'
+    'delivered twice|fieldbus/src/keys/passed_on.rs|newest: receive.newest,|newest: 0,'
     # A wrong ICV is right.
     'only what was sent|fieldbus/src/receive.rs|if !authentic {|if !authentic && open.payload == 0 {'
     # Simulation of sites. A seq is taken twice, now and then.

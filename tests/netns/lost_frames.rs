@@ -3,6 +3,7 @@
 //! A worker or a softirq may have no CPU for longer than a ring reaches: 2048 frames of a port, 256 of a veth. What finds no room there
 //! is lost before a gateway has seen it, and the ring counts it.
 
+use lab::cyclic::Arrivals;
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
 use lab::{InterfaceCounters, Topology};
 use perf::demo::pair::Station;
@@ -30,6 +31,21 @@ impl Lost {
             counted: reports.each_ref().map(losses),
         }
     }
+
+    /// Of what stations of cells have heard through these gateways, by the numbers of their relations: at A first.
+    pub(crate) fn of_cells(heard: &[[Arrivals; 2]], topology: &Topology, gateways: [&Station; 2]) -> Self {
+        let reports = gateways.map(|gateway| gateway.report().unwrap());
+        let missing = [0, 1].map(|end| {
+            let lost = heard.iter().map(|heard| heard[end].sent - heard[end].received);
+            (0..).zip(lost).flat_map(|(relation, lost)| (0..lost).map(move |_| relation)).collect()
+        });
+        let overrun = reports.iter().map(overrun).sum::<u64>() + dropped(topology);
+        Self { missing, overrun, counted: reports.each_ref().map(losses) }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.missing.iter().all(Vec::is_empty)
+    }
 }
 
 /// Tries something until no frame is lost: up to three times, as long as rings account for what was lost. Each try has gateways of its own.
@@ -44,7 +60,8 @@ pub(crate) fn without_loss<T>(attempt: impl Fn() -> (Lost, T)) -> T {
         println!("{lost} frames are lost, {overrun} by rings that were full: {counted:?}");
         assert!(
             lost as u64 <= overrun && tried < TRIES,
-            "{missing:?} of frames are lost, {overrun} by full rings: {counted:?}"
+            "{lost} frames are lost, {overrun} by full rings: {counted:?}; {:?}",
+            missing.map(|missing| missing.into_iter().take(20).collect::<Vec<_>>())
         );
     }
     unreachable!("the last try returns or fails")

@@ -72,6 +72,7 @@ mod steps;
 mod suites;
 mod unreached;
 mod upgrade;
+mod upgrade_cell;
 mod upgrade_kernel;
 mod uplink;
 mod vanish;

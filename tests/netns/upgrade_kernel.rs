@@ -5,14 +5,16 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use lab::topology::LEFT;
+use lab::traffic;
 use lab::{Capture, Captured, Shape, Topology};
 use perf::demo::pair::{Choice, LinkKeys, Pair, Station};
 use suite::CipherSuite::ChaCha20Poly1305;
 
+use super::express;
 use super::kernel_link::{all_protected, path, redirecting, until_path};
 use super::lost_frames::{Lost, without_loss};
 use super::reload::hear;
-use super::upgrade::{dies_in_upgrades, install_script, refused, upgraded, with_own_program};
+use super::upgrade::{dies_in_upgrades, install_script, refused, upgraded, upgrades, with_own_program};
 use super::{counter, program};
 
 /// Upgrades of each gateway in a run.
@@ -110,6 +112,51 @@ fn a_link_in_the_kernel_with_static_keys_is_upgraded_without_a_lost_frame() {
 #[test]
 fn a_link_in_the_kernel_with_agreed_keys_is_upgraded_without_a_lost_frame() {
     goes_on_in_the_kernel(&AGREED_KEYS);
+}
+
+/// The same with express frames on an SC of their own, under static keys and with MKA: machines send some each millisecond meanwhile.
+#[test]
+fn express_frames_in_the_kernel_are_upgraded_without_a_lost_frame() {
+    const LINK: &str = "replay_window = 64\nexpress = true\nfragment = \"on\"";
+    // With MKA the next SAK brings express frames back, after some seconds.
+    let rounds = upgrades() / 10;
+    let rows = [
+        (Choice { link: LINK, ..STATIC_KEYS }, rounds, 2_000 * rounds),
+        (Choice { link: "replay_window = 64\nexpress = true", ..AGREED_KEYS }, 1, 12_000),
+    ];
+    for (choice, rounds, frames) in rows {
+        let topology = express::topology();
+        let pair = Pair::start(program(), &topology, &choice).unwrap();
+        let stations = [(&pair.a, "a"), (&pair.b, "b")];
+        stations.iter().for_each(|(station, _)| until_path(station, express::EXPRESS));
+        let wire = Capture::start(&topology.middle, LEFT).unwrap();
+        let (machine_a, machine_b) = (&topology.machine_a, &topology.machine_b);
+        std::thread::scope(|scope| {
+            let flows = [(machine_a, machine_b), (machine_b, machine_a)].map(|(from, to)| {
+                scope.spawn(move || traffic::cyclic(from, to, Duration::from_millis(1), frames, 40).unwrap())
+            });
+            for (station, name) in stations.repeat(usize::try_from(rounds).unwrap()) {
+                std::thread::sleep(Duration::from_millis(300));
+                let waited = upgraded(&pair.scratch, name);
+                let again = Instant::now();
+                until_path(station, express::EXPRESS);
+                println!("{:?}: frames waited {waited} ms, express {:?} later", choice.keys, again.elapsed());
+            }
+            for flow in flows {
+                let seen = flow.join().unwrap();
+                println!("{} out of order", seen.out_of_order);
+                assert_eq!(seen.received, frames, "lost or doubled");
+            }
+        });
+        let all: u64 = express::sent_express(&pair.a);
+        assert!(all > frames / 4, "it counts on: {all}");
+        for (station, _) in stations {
+            assert_eq!(station.report().unwrap().upgrade.map(|upgrade| upgrade.done), Some(true));
+            express::cyclic_both_ways(&topology, 50, || ());
+        }
+        assert!(no_pn_twice(&all_protected(wire)) as u64 >= 2 * frames);
+        pair.stop().unwrap();
+    }
 }
 
 /// It judges, and cannot be begun: the SAs had left the kernel by then, and come back.

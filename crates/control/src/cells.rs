@@ -12,6 +12,7 @@
 mod kernel;
 mod kernel_faults;
 mod key_changes;
+mod passed_on;
 mod recent;
 mod settings;
 mod silence;
@@ -28,6 +29,7 @@ use zeroize::Zeroizing;
 pub use self::kernel::CellPlace;
 pub(crate) use self::kernel::KernelCell;
 use self::kernel_faults::{Duty, KernelFaults};
+pub use self::passed_on::PassedCell;
 use self::recent::RecentCounters;
 pub use self::settings::{CellError, CellSettings, CellStatus};
 use self::silence::SilentRelations;
@@ -87,42 +89,43 @@ impl CellControl {
     pub(crate) fn make(settings: CellSettings) -> Result<Made, CellError> {
         let relations =
             Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
-        let (worker, mailbox) = mailbox::pair(relations.count());
         let handshake = |of: &RelationSettings| {
-            let mut seed = Zeroizing::new([0; 32]);
-            getrandom::fill(&mut *seed).map_err(|error| CellError::Random(error.into()))?;
+            let seed = random_seed()?;
             let CellSettings { master_keys, settings, .. } = &settings;
             let handshake =
                 Handshake::new(&of.relation, master_keys, settings.protection, settings.ethertype, &seed);
             Ok(RelationControl { handshake, newest: SessionNumber(0) })
         };
-        let rest = settings.rest;
         let handshakes: Vec<_> =
             settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
+        let (cell, control) = Self::of(settings, relations, handshakes);
+        Ok((Box::new(cell), Box::new(control)))
+    }
+
+    /// A cell of these relations, whose handshakes these are, and control's part of it, which has counted nothing.
+    fn of(settings: CellSettings, relations: Relations, handshakes: Vec<RelationControl>) -> (Cell, Self) {
+        let (worker, mailbox) = mailbox::pair(relations.count());
         let filter = |of: &RelationControl| {
             HelloFilter::new(of.handshake.hello_codec(), of.handshake.expected_nonces())
         };
         let doors = handshakes.iter().map(filter).collect();
-        let cell = Box::new(Cell::new(relations, rest, worker, doors));
-        let hello_before = HelloCounters::default();
-        Ok((
-            cell,
-            Box::new(Self {
-                settings,
-                kernel: None,
-                may_have_programs: false,
-                place: CellPlace::UserSpace(String::new()),
-                mailbox,
-                relations: handshakes,
-                changes: Vec::new(),
-                for_worker: BTreeSet::new(),
-                says: Vec::new(),
-                hello_before,
-                lately: RecentCounters::default(),
-                silences: SilentRelations::default(),
-                kernel_faults: KernelFaults::default(),
-            }),
-        ))
+        let cell = Cell::new(relations, settings.rest, worker, doors);
+        let control = Self {
+            settings,
+            kernel: None,
+            may_have_programs: false,
+            place: CellPlace::UserSpace(String::new()),
+            mailbox,
+            relations: handshakes,
+            changes: Vec::new(),
+            for_worker: BTreeSet::new(),
+            says: Vec::new(),
+            hello_before: HelloCounters::default(),
+            lately: RecentCounters::default(),
+            silences: SilentRelations::default(),
+            kernel_faults: KernelFaults::default(),
+        };
+        (cell, control)
     }
 
     /// True if sessions of the cell before go on in it. Also under other master keys: the handshakes then make others.
@@ -311,22 +314,8 @@ impl CellControl {
 
     /// Gives the worker the changes that were made.
     fn commit(&mut self, around: &mut Context<'_>) {
-        let Self { changes, for_worker, kernel, relations, kernel_faults, .. } = self;
-        let mut in_kernel = |(number, change): (usize, KeyChange)| {
-            let Some(kernel) = kernel.as_mut().filter(|kernel| kernel.has(number)) else {
-                return (number, change);
-            };
-            let changed = kernel.change(number, &change);
-            // Keys that were not taken are missing until others are entered, whatever else the kernel does.
-            if changed.is_err() || matches!(change, KeyChange::Enter(_)) {
-                kernel_faults.note(number, Duty::TakeKeys, changed);
-            }
-            // The worker has the names that go with it, and no keys: none of its own from before either.
-            (number, KeyChange::Leave)
-        };
-        let unheard = std::mem::take(for_worker).into_iter().map(|number| (number, KeyChange::Leave));
-        let changed = std::mem::take(changes).into_iter().map(&mut in_kernel);
-        let mut changes = unheard.chain(changed).collect::<Vec<_>>().into_iter().peekable();
+        let mut changes = self.take_changes().into_iter().peekable();
+        let relations = &self.relations;
         let named = |(number, change): (usize, KeyChange)| {
             (number, change, relations[number].handshake.expected_nonces())
         };
@@ -351,6 +340,25 @@ impl CellControl {
                 return;
             }
         }
+    }
+
+    /// The changes that were made, as far as they are the worker's. The kernel has its own behind this.
+    fn take_changes(&mut self) -> Vec<(usize, KeyChange)> {
+        let Self { changes, for_worker, kernel, kernel_faults, .. } = self;
+        let mut in_kernel = |(number, change): (usize, KeyChange)| {
+            let Some(kernel) = kernel.as_mut().filter(|kernel| kernel.has(number)) else {
+                return (number, change);
+            };
+            let changed = kernel.change(number, &change);
+            // Keys that were not taken are missing until others are entered, whatever else the kernel does.
+            if changed.is_err() || matches!(change, KeyChange::Enter(_)) {
+                kernel_faults.note(number, Duty::TakeKeys, changed);
+            }
+            // The worker has the names that go with it, and no keys: none of its own from before either.
+            (number, KeyChange::Leave)
+        };
+        let unheard = std::mem::take(for_worker).into_iter().map(|number| (number, KeyChange::Leave));
+        unheard.chain(std::mem::take(changes).into_iter().map(&mut in_kernel)).collect()
     }
 
     /// Has all relations agree on new sessions.
@@ -410,6 +418,13 @@ impl CellControl {
         self.relations.iter().for_each(|relation| sum.add(relation.handshake.counters()));
         sum
     }
+}
+
+/// A seed for random values of one handshake.
+fn random_seed() -> Result<Zeroizing<[u8; 32]>, CellError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *seed).map_err(|error| CellError::Random(error.into()))?;
+    Ok(seed)
 }
 
 #[cfg(test)]

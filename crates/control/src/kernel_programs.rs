@@ -31,9 +31,12 @@ pub struct KernelPrograms {
     no_link_of_rights: bool,
 }
 
-/// Programs of links that nobody has, for the next program of this process.
+/// Programs that nobody has, for the next program of this process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedKernelPrograms {
+    cells: Vec<xdp::cell::PassedCell>,
+    /// Reason why there are no more of them, and whether this process lacks the right to load them.
+    no_cell: Option<(String, bool)>,
     links: Vec<xdp::link::PassedLink>,
     /// Reason why there are no more of those.
     no_link: Option<String>,
@@ -43,7 +46,8 @@ pub struct PassedKernelPrograms {
 impl PassedKernelPrograms {
     /// The descriptors that it names.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        self.links.iter().flat_map(xdp::link::PassedLink::descriptors)
+        let of_cells = self.cells.iter().flat_map(xdp::cell::PassedCell::descriptors);
+        of_cells.chain(self.links.iter().flat_map(xdp::link::PassedLink::descriptors))
     }
 }
 
@@ -53,14 +57,27 @@ impl KernelPrograms {
         xdp::Link::object()
     }
 
+    /// The object file of the cells' programs, likewise.
+    pub fn cell_object() -> &'static [u8] {
+        xdp::Cell::object()
+    }
+
+    /// Whether there are some for cells.
+    pub(crate) const fn has_some_for_cells(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
     /// Whether there are some for links.
     pub(crate) const fn has_some_for_links(&self) -> bool {
         !self.links.is_empty()
     }
 
-    /// Those of links, for the next program of this process.
+    /// All of them, for the next program of this process.
     pub(crate) fn pass_on(&self) -> Result<PassedKernelPrograms, XdpError> {
+        let no_cell = self.refused.as_ref().map(|refused| (refused.to_string(), refused.is_of_rights()));
         Ok(PassedKernelPrograms {
+            cells: self.spare.iter().map(xdp::Cell::pass_on).collect::<Result<_, _>>()?,
+            no_cell,
             links: self.links.iter().map(xdp::Link::pass_on).collect::<Result<_, _>>()?,
             no_link: self.no_link.clone(),
             no_link_of_rights: self.no_link_of_rights,
@@ -77,11 +94,15 @@ impl KernelPrograms {
             let _ = link.keep_filling(|| ());
             Ok::<_, XdpError>(link)
         };
+        let refused = passed.no_cell.clone().map(|(why, of_rights)| XdpError::NotLoaded { why, of_rights });
+        // They serve no relation.
+        let cell = |passed| xdp::Cell::go_on(passed, &[]);
         Ok(Self {
+            spare: passed.cells.iter().map(cell).collect::<Result<_, _>>()?,
+            refused,
             links: passed.links.iter().map(go_on).collect::<Result<_, _>>()?,
             no_link: passed.no_link.clone(),
             no_link_of_rights: passed.no_link_of_rights,
-            ..Self::default()
         })
     }
 

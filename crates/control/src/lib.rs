@@ -41,7 +41,7 @@ mod workers;
 
 use std::thread;
 
-pub use cells::{CellError, CellPlace, CellSettings, CellStatus};
+pub use cells::{CellError, CellPlace, CellSettings, CellStatus, PassedCell};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
 pub use gateway::{Gateway, HaltedKeys, HaltedLink, NotGoneOn, Unsettled};
 pub use kernel_link::{LinkPlace, LinkPlaceSettings, PassedKernelLink};

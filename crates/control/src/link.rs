@@ -114,16 +114,17 @@ impl LinkControl {
         }
     }
 
-    /// Its keys for the next program, as `link` has them, which has left its worker. None without keys.
-    pub(crate) fn halted_keys(&mut self, link: &Link) -> Option<HaltedKeys> {
+    /// Its keys for the next program, as `link` has them, which has left its worker.
+    pub(crate) fn halted_keys(&mut self, link: &Link) -> HaltedKeys {
         match &mut self.keys {
             Keys::Static(keys) => {
-                Some(HaltedKeys::Static { lease: keys.transmit_lease(), block: keys.latest_block() })
+                let (lease, block) = (keys.transmit_lease(), keys.latest_block());
+                HaltedKeys::Static { lease, block, express: keys.express_pns() }
             }
             Keys::Agreed(agreement) => {
-                Some(HaltedKeys::Agreed(agreement.pass_on(&link.pipeline().secy).map(Box::new)))
+                HaltedKeys::Agreed(agreement.pass_on(&link.pipeline().secy).map(Box::new))
             }
-            Keys::None => None,
+            Keys::None => HaltedKeys::None,
         }
     }
 

@@ -235,8 +235,14 @@ impl StaticControl {
     }
 
     /// Whether a block of PNs is under way.
-    pub(crate) const fn is_reserving(&self) -> bool {
-        self.lease.pending.is_some()
+    pub(crate) fn is_reserving(&self) -> bool {
+        let express = self.express.as_ref().map(|of| &of.lease);
+        express.into_iter().chain([&self.lease]).any(|lease| lease.pending.is_some())
+    }
+
+    /// PNs of the express SC's transmit SA, if it has one, which is not in the kernel.
+    pub(crate) fn express_pns(&self) -> Option<ExpressPns> {
+        self.express.as_ref().map(|of| ExpressPns { lease: of.lease.of, next: of.next })
     }
 
     /// Receive SAs whose floors are kept.

@@ -22,7 +22,7 @@ pub mod mailbox;
 use std::time::{self, Duration};
 
 use fieldbus::handshake::ExpectedNonces;
-use fieldbus::{KeyChange, Moment, RelationMatch, RelationStatus, Relations, RetiredKeys};
+use fieldbus::{Event, KeyChange, Moment, RelationMatch, RelationStatus, Relations, RetiredKeys};
 use wire::Instant;
 
 pub use counters::CellCounters;
@@ -101,6 +101,32 @@ impl Cell {
             look_due: Instant::START,
             hello_due: Instant::START,
         }
+    }
+
+    /// Its relations.
+    pub const fn relations(&self) -> &Relations {
+        &self.relations
+    }
+
+    /// Counters outside its relations.
+    pub const fn counters(&self) -> &CellCounters {
+        &self.counters
+    }
+
+    /// Zero of its moments.
+    pub const fn clock(&self) -> time::Instant {
+        self.clock
+    }
+
+    /// Goes on with the counters of a cell of the program before, on its clock.
+    #[must_use]
+    pub fn going_on(self, clock: time::Instant, counters: CellCounters) -> Self {
+        Self { clock, counters, ..self }
+    }
+
+    /// An event that control has not heard, of a cell that has left its worker.
+    pub fn poll_event(&mut self) -> Option<(usize, Event)> {
+        self.relations.poll_event()
     }
 
     /// Now.

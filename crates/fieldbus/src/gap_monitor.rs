@@ -5,6 +5,8 @@
 
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::moment::Moment;
 
 /// Half the size of a [`Duration`], and faster to compare.
@@ -18,6 +20,21 @@ pub(crate) struct GapMonitor {
     worst_gap: Nanoseconds,
     /// True if the present gap was reported.
     told: bool,
+}
+
+/// A gap monitor for the next program, on the same clock: nanoseconds. The alarm limit is the configuration's.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct PassedGaps {
+    last: Option<Nanoseconds>,
+    worst_gap: Nanoseconds,
+    told: bool,
+}
+
+impl PassedGaps {
+    /// True if a frame was verified.
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.last.is_some()
+    }
 }
 
 /// Report of an arrival.
@@ -61,6 +78,16 @@ impl GapMonitor {
     /// The longest ended gap.
     pub(crate) const fn worst_gap(&self) -> Duration {
         Duration::from_nanos(self.worst_gap)
+    }
+
+    pub(crate) fn pass_on(&self) -> PassedGaps {
+        let Self { last, worst_gap, told, .. } = *self;
+        PassedGaps { last: last.map(Moment::since_start), worst_gap, told }
+    }
+
+    pub(crate) fn go_on(&mut self, passed: &PassedGaps) {
+        self.last = passed.last.map(|last| Moment::after_start(Duration::from_nanos(last)));
+        (self.worst_gap, self.told) = (passed.worst_gap, passed.told);
     }
 
     /// Changes the alarm limit.

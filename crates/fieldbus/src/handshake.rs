@@ -67,6 +67,7 @@ mod discard;
 mod hello_codec;
 mod nonce_pair;
 mod offer;
+mod passed_on;
 mod relation_key;
 
 use alloc::boxed::Box;
@@ -87,6 +88,7 @@ pub use self::hello_codec::{
     VerifiedHello,
 };
 pub use self::offer::ExpectedNonces;
+pub use self::passed_on::PassedHandshake;
 
 use self::hello_codec::OutgoingHello;
 use self::nonce_pair::NoncePair;

@@ -19,6 +19,7 @@
 //! likewise). So a frame reads only a few cache lines.
 
 mod live;
+mod passed_on;
 
 use alloc::boxed::Box;
 
@@ -31,6 +32,7 @@ use crate::session::{EpochKey, SessionNumber};
 
 pub use live::LiveSession;
 use live::{Receiver, Sender};
+pub(crate) use passed_on::PassedKeys;
 
 /// A change of a relation's keys.
 #[derive(Debug)]

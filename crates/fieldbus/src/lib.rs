@@ -20,6 +20,7 @@
 //! | [`direction`], [`discard`] | the way of a frame through this gateway; reasons for discarding it |
 //! | [`counters`], [`histogram`] | observation |
 //! | [`moment`] | time |
+//! | [`passed_on`] | state for the next program of a process |
 //!
 //! Left out on purpose: the ports of frames (the engine), and everything that is not cyclic.
 #![no_std]
@@ -37,6 +38,7 @@ pub mod histogram;
 pub mod keys;
 mod member;
 pub mod moment;
+pub mod passed_on;
 pub mod receive;
 pub mod relation;
 pub mod relations;
@@ -53,6 +55,7 @@ pub use histogram::Histogram;
 pub use keys::{KeyChange, KeyStatus, LiveSession, RelationState, RetiredKeys};
 pub use member::RelationStatus;
 pub use moment::Moment;
+pub use passed_on::{PassedOnError, PassedRelation};
 pub use receive::{Incoming, Verified};
 pub use relations::{ClearPermit, Foreign, InwardFrame, RelationMatch, Relations, RelationsError};
 pub use settings::{Mode, RelationSettings, Settings, VlanTag};

@@ -96,7 +96,7 @@ pub(crate) struct Member {
 
 /// Fingerprint of a payload: SipHash-2-4 of its octets without trailing zeros, which may be padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PayloadHash(u64);
+pub(crate) struct PayloadHash(pub(crate) u64);
 
 impl PayloadHash {
     pub(crate) fn of(octets: &[u8]) -> Self {
@@ -134,6 +134,11 @@ impl PendingTwins {
         let near = &self.0[..self.0.len().min(without.saturating_add(1))];
         let place = near.iter().rposition(is_it).or_else(|| self.0.iter().position(is_it))?;
         self.0.drain(..=place).next_back().map(|(_, clear)| clear)
+    }
+
+    /// Frames in clear without their twins, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PayloadHash, ClearOutcome)> {
+        self.0.iter().copied()
     }
 
     /// Number of missing twins.

@@ -335,6 +335,10 @@ impl Relations {
         self.watched = true;
     }
 
+    pub(crate) const fn member(&self, number: usize) -> &Member {
+        &self.members[number]
+    }
+
     pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut EventQueue) {
         (&self.settings, &mut self.members[number], &mut self.events)
     }

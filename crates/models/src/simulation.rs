@@ -4,7 +4,7 @@
 //! | world | has | faults besides those of the network |
 //! |---|---|---|
 //! | [`links()`] | one to three links that share a network, with MKA or static keys | kills between any two polls of a KaY and within any operation of a disk, sleeps, wishes for another SAK, restarts in order, disks that are full, fail to sync or go back; a CAK that changes at one gateway after the other; upgrades, which lose nothing and come after the last fault too |
-//! | [`cells()`] | one or two cells of up to four gateways each: handshakes, keys, data paths | kills between any two steps of control, sleeps with a clock that goes on or stands still, reloads of another master key, protection, modes, epochs or order at one gateway after the other |
+//! | [`cells()`] | one or two cells of up to four gateways each: handshakes, keys, data paths | kills between any two steps of control, sleeps with a clock that goes on or stands still, reloads of another master key, protection, modes, epochs or order at one gateway after the other; upgrades |
 //! | [`sites()`] | two or three sites: sessions, forwarding halves; stations with MACsec, or sites that protect their LANs, with MKA or static keys | restarts of a site or of its manager, sleeps, another address of a site, connections of which an end has not heard that they are gone, stations that are silent, a mode that changes at one site after the other; where sites protect, kills, wishes and disks as in links |
 //!
 //! A network loses, copies and cuts (links: between groups, too), changes bits, delays so that frames overtake each other, and plays old frames again to anybody.

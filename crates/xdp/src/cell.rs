@@ -11,6 +11,7 @@
 
 mod ahead;
 mod layout;
+mod passed_on;
 mod report;
 #[cfg(feature = "slots")]
 mod slots;
@@ -27,6 +28,7 @@ pub use crate::run::Changed;
 use crate::run::Ran;
 use ahead::Filler;
 pub use layout::Report;
+pub use passed_on::PassedCell;
 
 /// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");

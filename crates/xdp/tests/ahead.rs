@@ -335,3 +335,36 @@ fn the_cells_own_thread_fills_and_ends() {
     drop(world);
     assert_eq!(fillers(), 0);
 }
+
+/// As in the next program of a process: the descriptors are there, and nobody has them. Frames have passed meanwhile; keys, Seqs, keystream
+/// and counters are those of before.
+#[test]
+fn programs_of_a_cell_go_on_with_their_keys_and_count_on() {
+    let mut world = World::new(ENCRYPT, 2);
+    (0..2).for_each(|number| world.secure(number, 1));
+    pass(&mut world, 40);
+    let relations = [0, 1].map(|number| world::relation(0, number));
+    let document = serde_json::to_string(&world.gateways[0].kernel.pass_on().unwrap()).unwrap();
+    fill(&world);
+    pass(&mut world, 40);
+    let passed: xdp::cell::PassedCell = serde_json::from_str(&document).unwrap();
+    let numbers: Vec<_> = passed.descriptors().collect();
+    netdev::passed_on::pass_on(&numbers, true).unwrap();
+    assert!(Cell::go_on(&passed, &relations[..1]).is_err(), "another cell");
+    let next = Cell::go_on(&passed, &relations).unwrap();
+    assert!(Cell::go_on(&passed, &relations).is_err(), "they are somebody's");
+    assert_eq!(next.room(), world.gateways[0].kernel.room());
+    // The program before has no time to drop anything.
+    std::mem::forget(std::mem::replace(&mut world.gateways[0].kernel, next));
+    world.compare();
+    pass(&mut world, 40);
+    fill(&world);
+    for seq in 4..SLOTS {
+        assert!(is_ready(&world.gateways[0].kernel, Direction::Outward, seq), "{seq}");
+    }
+    // Keys change as before, and what has ended goes.
+    world.secure(0, 2);
+    pass(&mut world, 40);
+    let protected = sent(world.protect(1, &machine(1, 1, &TAG, &payload(40))));
+    sent(world.verify(0, &protected));
+}

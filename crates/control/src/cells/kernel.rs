@@ -12,11 +12,13 @@
 //!
 //! The programs go with the ports' links, the maps with control: with the process, however it ends.
 
+use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use fieldbus::{Event, KeyChange, Mode, RelationStatus};
+use fieldbus::{Event, KeyChange, Mode, RelationSettings, RelationStatus};
 use netdev::port::KernelSide;
 use netdev::scheduling;
+use serde::{Deserialize, Serialize};
 use xdp::{Unclaimed, XdpError};
 
 use super::{CellControl, CellSettings};
@@ -29,7 +31,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 const LOOKS: usize = 128;
 
 /// Where a cell's frames are protected and verified, both ways.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CellPlace {
     /// In the kernel, but for so many relations: those in shadow mode, and those that have left it while the gateway ran.
     Kernel(usize),
@@ -130,6 +132,42 @@ impl KernelCell {
         (status.silent, status.worst_gap) = (report.silent, report.worst_gap);
         Ok(())
     }
+}
+
+/// Programs of a cell for the next program of its process.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct PassedKernelCell {
+    programs: xdp::cell::PassedCell,
+    takes: bool,
+    /// They stand in front of the ports.
+    pub(super) in_front: bool,
+}
+
+impl PassedKernelCell {
+    /// The descriptors that it names.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.programs.descriptors()
+    }
+}
+
+impl KernelCell {
+    pub(super) fn pass_on(&self, in_front: bool) -> Result<PassedKernelCell, XdpError> {
+        Ok(PassedKernelCell { programs: self.cell.pass_on()?, takes: self.takes, in_front })
+    }
+
+    /// Goes on with those of the program before this one, which have served these relations meanwhile.
+    pub(super) fn go_on(passed: &PassedKernelCell, relations: &[RelationSettings]) -> Result<Self, XdpError> {
+        let serves = if passed.programs.is_idle() { &[] } else { relations };
+        let mut cell = xdp::Cell::go_on(&passed.programs, serves)?;
+        keep_filling(&mut cell);
+        Ok(Self { takes: passed.takes, ..Self::new(cell) })
+    }
+}
+
+/// Without the thread the frames are computed whole. It takes no CPU that anybody else wants: then it would cost the frames more than it
+/// saves them.
+fn keep_filling(cell: &mut xdp::Cell) {
+    let _ = cell.keep_filling(|| drop(scheduling::run_when_idle()));
 }
 
 /// Whether a cell of these settings can be the kernel's, where one of this room serves it already or else one is to be had.
@@ -264,9 +302,7 @@ impl CellControl {
         };
         let CellSettings { settings, relations, .. } = &self.settings;
         let configured = kernel.cell.configure(settings, relations, Unclaimed::Drop, stays);
-        // Without the thread the frames are computed whole. It takes no CPU that anybody else wants: then it would cost the frames more
-        // than it saves them.
-        let _ = kernel.cell.keep_filling(|| drop(scheduling::run_when_idle()));
+        keep_filling(&mut kernel.cell);
         kernel.takes = true;
         if kernel.attached {
             self.place = kernel.place();
@@ -275,6 +311,11 @@ impl CellControl {
         if let Err(error) = configured {
             self.leave_kernel(error.to_string());
         }
+    }
+
+    /// Whether it has programs, at work or not.
+    pub(crate) const fn has_loaded_programs(&self) -> bool {
+        self.kernel.is_some()
     }
 
     /// Whether it has programs that are to be at work.

@@ -156,7 +156,7 @@ impl Gateway {
 
     /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter. If relations have left the kernel
     /// the old one is first done with all that has come: a frame in clear whose twin the kernel has delivered is to be refused.
-    fn exchange_cell(
+    pub(super) fn exchange_cell(
         &mut self,
         number: usize,
         cell: Option<Box<Cell>>,

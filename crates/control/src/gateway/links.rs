@@ -11,6 +11,7 @@ use secy::CarryOver;
 use super::Gateway;
 use crate::cells::KernelCell;
 use crate::jobs::SwapDatapath;
+use crate::kernel_ports::ProgramsOf;
 use crate::link::{Keys, LinkControl};
 use crate::static_keys::{StaticControl, StaticKeys};
 use crate::workers::WorkerSlot;
@@ -125,6 +126,25 @@ impl Gateway {
     /// # Errors
     /// [`WorkerUnresponsive`].
     pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), WorkerUnresponsive> {
+        self.open_behind(name, ports, None)
+    }
+
+    /// The same with ports of the program before this one. Programs that its cell goes on with are in front of them still.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`].
+    pub fn open_going_on(&mut self, name: &str, ports: Box<Ports>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        self.open_behind(name, ports, self.links[number].in_front())
+    }
+
+    /// Gives a link ports, in front of which these programs stand.
+    fn open_behind(
+        &mut self,
+        name: &str,
+        ports: Box<Ports>,
+        in_front: Option<ProgramsOf>,
+    ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let before = self.run_on_link(number, Some(ports), |link, ports| {
             *ports = ports.take().and_then(|ports| link.open(ports));
@@ -132,7 +152,7 @@ impl Gateway {
         })?;
         // Unmapping takes its time, and takes it here.
         drop(before);
-        self.links[number].set_in_front(None);
+        self.links[number].set_in_front(in_front);
         self.attach_kernel(number);
         self.attach_link(number);
         if self.links[number].begin() {

@@ -13,13 +13,14 @@ use xdp::XdpError;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
+use crate::cells::{CellControl, CellSettings, PassedCell};
 use crate::jobs::{HaltLink, SwapDatapath};
 use crate::kernel_link::{KernelLink, PassedKernelLink};
 use crate::kernel_ports::{PlaceWanted, ProgramsOf};
 use crate::kernel_programs::PassedKernelPrograms;
 use crate::key_agreement::PassedAgreement;
-use crate::link::Keys;
-use crate::static_keys::TransmitLease;
+use crate::link::{Keys, LinkControl};
+use crate::static_keys::{ExpressPns, TransmitLease};
 use crate::workers::WorkerSlot;
 
 /// A link that has left its worker for a moment.
@@ -30,6 +31,8 @@ pub struct HaltedLink {
     pub keys: HaltedKeys,
     /// Itself.
     pub link: Box<Link>,
+    /// Its cell; none also while a session of it cannot go on.
+    pub cell: Option<Box<PassedCell>>,
     at: WorkerSlot,
 }
 
@@ -41,9 +44,13 @@ pub enum HaltedKeys {
         lease: TransmitLease,
         /// PNs of the latest block of that SA ([`Gateway::go_on_behind_block`]).
         block: NonZeroU64,
+        /// Those of its express SC, if it has one.
+        express: Option<ExpressPns>,
     },
     /// They are agreed on; none while something is under way between KaY and SecY.
     Agreed(Option<Box<PassedAgreement>>),
+    /// There are none: nothing but the frames of its cell passes.
+    None,
 }
 
 /// Why floors are not on disk.
@@ -88,32 +95,36 @@ impl Gateway {
     pub fn why_not_halted(&self, name: &str) -> Option<&'static str> {
         let Some(number) = self.number(name) else { return Some("it is not there") };
         let link = &self.links[number];
-        if let Some(kernel) = link.kernel() {
-            if kernel.is_express() {
-                return Some("it has express SCs");
-            }
-            if kernel.wanted() == PlaceWanted::Kernel {
-                return Some("io = \"kernel\" has its frames go no other way, and they would for a moment");
-            }
+        // Frames of a cell go on in the kernel.
+        if link.cell().is_none() && link.kernel().is_some_and(|of| of.wanted() == PlaceWanted::Kernel) {
+            return Some("io = \"kernel\" has its frames go no other way, and they would for a moment");
         }
         match link.keys() {
-            Keys::None => Some("it has no keys"),
-            _ if link.cell().is_some() => Some("it has a [[fieldbus]]"),
-            Keys::Agreed(_) => None,
+            Keys::None if link.cell().is_none() => Some("it has no keys"),
+            Keys::Agreed(_) | Keys::None => None,
             Keys::Static(keys) if keys.nowhere().is_some() => Some("its SAs could not be moved before"),
             Keys::Static(keys) if keys.is_changing() => Some("its keys are being changed at this moment"),
             Keys::Static(_) => None,
         }
     }
 
-    /// True if no KaY waits for its SecY or its SecY for it, and no static SA for packet numbers. A wait is over in milliseconds, or as soon
-    /// as a disk has answered.
+    /// True if no KaY waits for its SecY or its SecY for it, no static SA for packet numbers, and no session of a cell rests on a master key that
+    /// was removed. Waits are over in milliseconds, or as soon as a disk has answered, and such sessions within a second.
     pub fn are_keys_settled(&self) -> bool {
-        self.links.iter().all(|link| match link.keys() {
-            Keys::Agreed(agreement) => agreement.is_settled(),
-            Keys::Static(keys) => !keys.is_reserving(),
-            Keys::None => true,
+        self.links.iter().all(|link| {
+            let are_settled = match link.keys() {
+                Keys::Agreed(agreement) => agreement.is_settled(),
+                Keys::Static(keys) => !keys.is_reserving(),
+                Keys::None => true,
+            };
+            are_settled && link.cell().is_none_or(CellControl::is_settled)
         })
+    }
+
+    /// State of a link's cell for the next program to judge; none without a cell, or if a session of it cannot go on.
+    pub fn cell_to_be_judged(&self, name: &str) -> Option<Box<PassedCell>> {
+        let cell = self.links[self.number(name)?].cell()?;
+        cell.pass_on(self.start, None, false).map(Box::new)
     }
 
     /// State of a link's key agreement for the next program to judge; none if that is no such link, or something is under
@@ -152,12 +163,37 @@ impl Gateway {
         kernel.map(KernelLink::pass_on).transpose()
     }
 
+    /// Whether programs of cells are loaded, wherever they are.
+    pub fn has_programs_of_cells(&self) -> bool {
+        let has_some = |link: &LinkControl| link.cell().is_some_and(CellControl::has_loaded_programs);
+        self.kernel_programs.has_some_for_cells() || self.links.iter().any(has_some)
+    }
+
+    /// Gives a link without ports the cell that it had in the program before this one. Its programs are at work all the time.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn go_on_with_cell(
+        &mut self,
+        link: &str,
+        settings: CellSettings,
+        passed: PassedCell,
+    ) -> Result<(), String> {
+        let number = self.number(link).ok_or("there is no link of that name")?;
+        let is_in_front = passed.is_in_front();
+        let (cell, control) = CellControl::go_on(settings, passed, self.start)?;
+        self.exchange_cell(number, Some(cell), Vec::new(), false).map_err(|error| error.to_string())?;
+        self.links[number].replace_cell(Some(control));
+        self.links[number].set_in_front(is_in_front.then_some(ProgramsOf::Cell));
+        Ok(())
+    }
+
     /// Whether programs of links are loaded, wherever they are: the next program has to go on with them.
     pub fn has_programs_of_links(&self) -> bool {
         self.kernel_programs.has_some_for_links() || self.links.iter().any(|link| link.kernel().is_some())
     }
 
-    /// Programs of links that nobody has, for the next program.
+    /// Programs that nobody has, for the next program.
     ///
     /// # Errors
     /// If they cannot be asked.
@@ -199,10 +235,16 @@ impl Gateway {
         let (name, at) = (self.links[number].name().to_owned(), self.links[number].at());
         let job = HaltLink { slot: at.slot, of: self.links[number].identity(), link: None };
         // Reports of the worker that come meanwhile are handled when its links are back: until then a change would find no link.
-        let link = self.workers.run(at.worker, Box::new(job))?.link.ok_or(WorkerUnresponsive)?;
-        let keys = self.links[number].halted_keys(&link);
-        let halted = HaltedLink { name, keys: keys.unwrap_or(HaltedKeys::Agreed(None)), link, at };
-        Ok(halted)
+        let mut link = self.workers.run(at.worker, Box::new(job))?.link.ok_or(WorkerUnresponsive)?;
+        let moment = self.moment(Instant::now());
+        let control = &mut self.links[number];
+        let in_front = control.in_front() == Some(ProgramsOf::Cell);
+        let cell = control.cell_mut().zip(link.pipeline_mut().cell_mut()).and_then(|(control, cell)| {
+            control.settle(moment, cell, &mut self.notices);
+            control.pass_on(self.start, Some(cell), in_front).map(Box::new)
+        });
+        let keys = control.halted_keys(&link);
+        Ok(HaltedLink { name, keys, link, cell, at })
     }
 
     /// Gives links back to their workers: they go on as if nothing had been.

@@ -15,6 +15,8 @@ use super::figures::Before;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedKernelLink {
     programs: PassedLink,
+    /// They are the express SCs, and not all SCs of their link.
+    express: bool,
     /// Counters in their order: the programs' sum when they became the SC that they are; of the link's own transmit SC, and of its express SC.
     transmit: [Vec<u64>; 3],
     receive: Vec<(Sci, Vec<u64>)>,
@@ -34,6 +36,7 @@ impl KernelLink {
         let receive = receive.iter().map(|(sci, counters)| (*sci, counters.values().to_vec()));
         Ok(PassedKernelLink {
             programs: self.programs.pass_on()?,
+            express: self.express,
             transmit: [began, own, express].map(|counters| counters.values().to_vec()),
             receive: receive.collect(),
         })
@@ -55,6 +58,7 @@ impl KernelLink {
         };
         let [began, own, express] = &passed.transmit;
         let mut link = Self::new(programs);
+        link.express = passed.express;
         link.before = Before {
             began: transmit(began)?,
             transmit: [transmit(own)?, transmit(express)?],

@@ -23,7 +23,7 @@ pub struct PassedAgreement {
 impl PassedAgreement {
     /// Form of it. Another form of what is in it is another number here; that of the KaY's state has a number of its own
     /// ([`mka::PASSED_KAY_FORM`]).
-    pub const FORM: u32 = 1;
+    pub const FORM: u32 = 2;
 
     /// Takes it as [`Gateway::go_on_agreed`](crate::Gateway::go_on_agreed) does, into a link that nobody has, and lets it go. `clock_start` is zero of
     /// the KaYs' clock.

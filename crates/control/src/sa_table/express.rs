@@ -85,7 +85,7 @@ impl SaTable {
         Some(Association { ki, an, suite, sak, confidentiality, xpn, receive, fragmentation, whole })
     }
 
-    fn find_express(&self, ki: Ki) -> Option<&Installed> {
+    pub(super) fn find_express(&self, ki: Ki) -> Option<&Installed> {
         self.saks.iter().find(|of| of.sak.ki == ki && of.express)
     }
 

@@ -35,6 +35,8 @@ struct PassedSak {
     /// Own SSCI, with an XPN suite.
     ssci: Option<Ssci>,
     receive: Vec<PassedReceiveSa>,
+    /// Those of the peers' express SCs, if it is used on them too.
+    express: Option<Vec<PassedReceiveSa>>,
     fragmentation: FragmentAgreement,
     whole: bool,
     /// The next PN of the transmit SA.
@@ -56,12 +58,13 @@ impl SaTable {
     pub(crate) fn pass_on(&self, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSas> {
         let is_there = self.changes.list.is_empty()
             && self.changes.reports.is_empty()
-            && self.saks.iter().all(|of| !of.express && (secy.is_none() || !of.in_kernel))
+            && self.saks.iter().all(|of| secy.is_none() || !of.in_kernel)
             && secy.is_none_or(|secy| self.is_of(secy));
         if !is_there {
             return None;
         }
-        let saks = self.saks.iter().map(|Installed { sak, .. }| self.pass_on_sak(sak, kay, secy));
+        let saks = self.saks.iter().filter(|of| !of.express);
+        let saks = saks.map(|Installed { sak, .. }| self.pass_on_sak(sak, kay, secy));
         Some(PassedSas {
             saks: saks.collect::<Option<_>>()?,
             scs: self.scs.clone(),
@@ -76,8 +79,8 @@ impl SaTable {
         let enabled = self.enabled.and_then(|ki| self.find(ki)).map(|of| of.sak.an);
         let transmit = |an| secy.transmit_sas().any(|sa| sa.an() == an);
         let has = |sci: Sci, an: An| {
-            let sak = self.saks.iter().find(|of| of.sak.an == an);
-            sak.is_some_and(|of| of.sak.receive.iter().any(|admission| admission.sci == sci))
+            let mut saks = self.saks.iter().filter(|of| of.sak.an == an);
+            saks.any(|of| of.sak.receive.iter().any(|admission| admission.sci == sci))
         };
         secy.encoding_sa() == enabled
             && An::ALL.into_iter().all(|an| transmit(an) == self.saks.iter().any(|of| of.sak.an == an))
@@ -91,6 +94,26 @@ impl SaTable {
 
     fn pass_on_sak(&self, sak: &Association, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSak> {
         let transmit = secy.map(|secy| secy.transmit_sas().find(|sa| sa.an() == sak.an)?.pns().next());
+        Some(PassedSak {
+            ki: sak.ki,
+            an: sak.an,
+            suite: sak.suite,
+            wrapped: kay.wrap_sak(sak.ki, &sak.sak)?,
+            confidentiality: sak.confidentiality,
+            ssci: sak.xpn.map(|(_, ssci)| ssci),
+            receive: self.pass_on_receive(sak, secy),
+            express: self.find_express(sak.ki).map(|of| self.pass_on_receive(&of.sak, secy)),
+            fragmentation: sak.fragmentation,
+            whole: sak.whole,
+            next_pn: match transmit {
+                None => 1,
+                Some(next) => next?.number(),
+            },
+        })
+    }
+
+    /// The receive SAs under a SAK.
+    fn pass_on_receive(&self, sak: &Association, secy: Option<&SecY>) -> Vec<PassedReceiveSa> {
         let window = |sci: Sci| {
             let sc = secy?.receive_scs().find(|sc| sc.sci() == sci)?;
             let sa = sc.sas().find(|sa| sa.an() == sak.an)?;
@@ -104,21 +127,7 @@ impl SaTable {
         let receive = sak.receive.iter();
         let receive =
             receive.map(|admission| PassedReceiveSa { admission: *admission, window: window(admission.sci) });
-        Some(PassedSak {
-            ki: sak.ki,
-            an: sak.an,
-            suite: sak.suite,
-            wrapped: kay.wrap_sak(sak.ki, &sak.sak)?,
-            confidentiality: sak.confidentiality,
-            ssci: sak.xpn.map(|(_, ssci)| ssci),
-            receive: receive.collect(),
-            fragmentation: sak.fragmentation,
-            whole: sak.whole,
-            next_pn: match transmit {
-                None => 1,
-                Some(next) => next?.number(),
-            },
-        })
+        receive.collect()
     }
 
     /// Goes on in a link whose SecY has no SC and SA.
@@ -127,16 +136,23 @@ impl SaTable {
     /// In words.
     pub(crate) fn go_on(&mut self, passed: PassedSas, kay: &Kay, link: &mut Link) -> Result<(), String> {
         let PassedSas { saks, scs, enabled, newest, why_user_space } = passed;
+        // Express frames are whole.
+        let is_express = |sci: Sci| {
+            let mut express = saks.iter().filter_map(|of| of.express.as_ref()).flatten();
+            express.any(|of| of.admission.sci == sci)
+        };
         let prepare_sc = |sci: &Sci| {
-            let sc = ReceiveSc::new(*sci, self.settings.reassemble);
+            let sc = ReceiveSc::new(*sci, self.settings.reassemble && !is_express(*sci));
             SaChange::InstallReceiveSc(Box::new(Some(sc)))
         };
         let mut list: Vec<SaChange> = scs.iter().map(prepare_sc).collect();
         // An antedating key is told by the place of its SC.
         self.scs = scs;
         for passed in saks {
-            let sak = self.go_on_with_sak(passed, kay, &mut list)?;
+            let (sak, express) = self.go_on_with_sak(passed, kay, &mut list)?;
+            let express = express.map(|sak| Installed { sak, express: true, in_kernel: false });
             self.saks.push(Installed { sak, express: false, in_kernel: false });
+            self.saks.extend(express);
         }
         if let Some(ki) = enabled {
             let of = self.find(ki).ok_or("the SAK that protects is missing")?;
@@ -153,7 +169,7 @@ impl SaTable {
         passed: PassedSak,
         kay: &Kay,
         list: &mut Vec<SaChange>,
-    ) -> Result<Association, String> {
+    ) -> Result<(Association, Option<Association>), String> {
         let PassedSak {
             ki,
             an,
@@ -162,6 +178,7 @@ impl SaTable {
             confidentiality,
             ssci,
             receive,
+            express,
             fragmentation,
             whole,
             next_pn,
@@ -177,14 +194,39 @@ impl SaTable {
             fragmentation,
             whole,
         };
-        for PassedReceiveSa { admission, window } in &receive {
-            let Some(window) = window else { continue };
-            let sa = self.receive_sa(&sak, admission, Pn::FIRST, *window)?;
-            list.push(SaChange::InstallReceive { sci: admission.sci, sa: Some(sa) });
-        }
+        self.go_on_with_receive(&sak, &receive, list)?;
         let next = Pn::new(next_pn).ok_or("a PN is 0")?;
         list.push(SaChange::InstallTransmit { sa: Some(self.transmit_sa(&sak, next)?) });
-        Ok(sak)
+        // The worker sends express frames as all others.
+        let Some(receive) = express else { return Ok((sak, None)) };
+        let Association { xpn, .. } = sak;
+        let of_express = Association {
+            ki,
+            an,
+            suite,
+            sak: sak.sak.express(suite).ok_or("its suite has no express SCs")?,
+            confidentiality,
+            xpn,
+            receive: receive.iter().map(|of| of.admission).collect(),
+            fragmentation,
+            whole: true,
+        };
+        self.go_on_with_receive(&of_express, &receive, list)?;
+        Ok((sak, Some(of_express)))
+    }
+
+    fn go_on_with_receive(
+        &self,
+        sak: &Association,
+        receive: &[PassedReceiveSa],
+        list: &mut Vec<SaChange>,
+    ) -> Result<(), String> {
+        for PassedReceiveSa { admission, window } in receive {
+            let Some(window) = window else { continue };
+            let sa = self.receive_sa(sak, admission, Pn::FIRST, *window)?;
+            list.push(SaChange::InstallReceive { sci: admission.sci, sa: Some(sa) });
+        }
+        Ok(())
     }
 }
 
@@ -215,6 +257,7 @@ mod tests {
             confidentiality: Confidentiality::Zero,
             ssci: Some(Ssci(1)),
             receive: vec![PassedReceiveSa { admission, window: Some(6) }],
+            express: Some(vec![]),
             fragmentation,
             whole: true,
             next_pn: 8,
@@ -231,13 +274,13 @@ mod tests {
             r#"{"saks":[{"ki":"#,
             ki,
             r#","an":1,"suite":"GcmAesXpn128","wrapped":[4,5],"confidentiality":"Zero","ssci":1,"#,
-            r#""receive":[{"admission":{"sci":[2,0,0,0,0,7,0,1],"ssci":2},"window":6}],"#,
+            r#""receive":[{"admission":{"sci":[2,0,0,0,0,7,0,1],"ssci":2},"window":6}],"express":[],"#,
             r#""fragmentation":{"fragment":true,"concatenate":false,"pad":true,"express":false,"largest_sdu":1500},"#,
             r#""whole":true,"next_pn":8}],"scs":[[2,0,0,0,0,7,0,1]],"enabled":"#,
             ki,
             r#","newest":null,"why_user_space":"w"}"#,
         ];
         let now = serde_json::to_string(&sas).expect("JSON");
-        assert_eq!((PassedAgreement::FORM, now), (1, expected.concat()));
+        assert_eq!((PassedAgreement::FORM, now), (2, expected.concat()));
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct NoncePair {
     pub(super) peers: HandshakeNonce,
     /// The KeyIDs of epoch 0.
     pub(super) transmit: KeyId,
-    receive: KeyId,
+    pub(super) receive: KeyId,
     /// Highest epoch with a transmit key.
     pub(super) transmit_epochs: u64,
 }

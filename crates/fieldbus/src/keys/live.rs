@@ -91,7 +91,7 @@ impl Receiver {
 }
 
 impl AdjacentKeys {
-    fn with(next: EpochKey) -> Box<Self> {
+    pub(super) fn with(next: EpochKey) -> Box<Self> {
         Box::new(Self { next: Some(next), ended: None })
     }
 

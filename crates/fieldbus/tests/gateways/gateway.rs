@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use fieldbus::handshake::{Handshake, HandshakeEvent};
+use fieldbus::handshake::{Handshake, HandshakeEvent, PassedHandshake};
 use fieldbus::session::SessionNumber;
 use fieldbus::{
-    Event, Incoming, InwardFrame, KeyChange, LiveSession, Moment, Outgoing, ReceiveDiscard, Relations,
-    Settings,
+    Event, Incoming, InwardFrame, KeyChange, LiveSession, Moment, Outgoing, PassedRelation, ReceiveDiscard,
+    Relations, Settings,
 };
 use suite::fieldbus::{MasterKey, MasterKeys};
 use wire::fieldbus::{ETHERTYPE, HEADER_OCTETS, Header, Seq};
@@ -118,6 +118,30 @@ impl Plant {
         self.ends[end] = begin(end, self.relations, self.epoch_end, self.starts, &self.masters[end]);
         self.starts += 1;
         self.handle_timeout();
+    }
+
+    /// A gateway becomes another program, which has its configuration and what it passes on.
+    pub(crate) fn upgrade(&mut self, end: usize) {
+        // Events are told before.
+        self.handle_timeout();
+        let Gateway { cell, handshakes, newest } = &self.ends[end];
+        let passed = handshakes.iter().enumerate();
+        let passed: Vec<_> =
+            passed.map(|(number, of)| (of.pass_on().unwrap(), cell.pass_on(number))).collect();
+        let document = serde_json::to_vec(&passed).unwrap();
+        let newest = newest.clone();
+        let mut next = begin(end, self.relations, self.epoch_end, self.starts, &self.masters[end]);
+        self.starts += 1;
+        let passed: Vec<(PassedHandshake, PassedRelation)> = serde_json::from_slice(&document).unwrap();
+        for (number, (handshake, relation)) in passed.iter().enumerate() {
+            let of = settings(end, number).relation;
+            let seed = [self.starts; 32];
+            let handshake =
+                Handshake::go_on(&of, &self.masters[end], MODES[0], ETHERTYPE, &seed, handshake).unwrap();
+            next.handshakes[number] = handshake;
+            next.cell.go_on(number, relation, &mut next.handshakes[number]).unwrap();
+        }
+        self.ends[end] = Gateway { newest, ..next };
     }
 
     /// A gateway gets other master keys while it runs.

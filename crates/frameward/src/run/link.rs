@@ -22,7 +22,9 @@ use config::{Gateway, Io, Keys, Link};
 pub use programs::planned_link_place;
 pub(super) use programs::{is_for_kernel, judge as judge_place, replay_windows, words as place_words};
 use start::open_sides;
-pub(super) use start::{NO_SITE, ReadyLink, StartedLink, allowed, bare_secy, io, pipeline, try_to_go_on};
+pub(super) use start::{
+    NO_SITE, OTHER_CELL, ReadyLink, StartedLink, allowed, bare_secy, io, pipeline, try_to_go_on,
+};
 
 /// A link of a running gateway, without what its worker owns.
 pub(super) struct RunningLink {

@@ -168,7 +168,7 @@ impl Running {
         mut passed: Option<&mut Passed>,
     ) -> Result<(), RunError> {
         let lans = sites.iter().map(|site| self.check_lan(site)).collect::<Result<Vec<_>, _>>()?;
-        let links = links.into_iter().map(|link| self.open_link(link, passed.as_deref()));
+        let links = links.into_iter().map(|link| self.open_link(link, passed.as_deref_mut()));
         let links = links.collect::<Result<Vec<_>, _>>()?;
         for (site, lan) in sites.into_iter().zip(lans) {
             let site = self.open_site(site, lan);
@@ -192,7 +192,7 @@ impl Running {
             let started = ready.map(|ready| {
                 let going_on = passed.as_deref().and_then(|passed| passed.link(&running.config).ok());
                 let grant = |sas: &StaticSas| match going_on {
-                    Some(link) => Ok(link.granted(sas)),
+                    Some(link) => Ok(link.granted(&running.config, sas)),
                     None => Granted::at_start(&running.config, sas, &mut self.control),
                 };
                 ready.begin(&running.config, grant, agreement, &self.measured)
@@ -261,13 +261,14 @@ impl Running {
     fn open_link(
         &self,
         link: Link,
-        passed: Option<&Passed>,
+        passed: Option<&mut Passed>,
     ) -> Result<(RunningLink, Option<ReadyLink>), RunError> {
         if let Some(passed) = passed {
+            let cell = passed.take_cell(&link.name);
             let going_on = passed.link(&link).map_err(RunError::PassedOn)?;
             let mtus = link_mtus(&self.file, &link, &|interface| going_on.mtu(interface));
             let mtus = mtus.map_err(RunError::Configuration)?;
-            let ready = ReadyLink::go_on(&link, mtus, going_on, &self.settings)?;
+            let ready = ReadyLink::go_on(&link, mtus, (going_on, cell), &self.settings)?;
             return Ok((RunningLink::absent(link, String::new()), Some(ready)));
         }
         if let Some(missing) = missing(&link, seen(&link)?.map(|seen| seen.is_some())) {

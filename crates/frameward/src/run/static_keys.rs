@@ -109,10 +109,14 @@ impl Wanted {
 }
 
 impl Granted {
-    /// That of a link that goes on: the disk knows its names, and what it has received comes with it.
-    pub(super) fn going_on(sas: &StaticSas, reservation: Reservation, unmarked: Option<UnmarkedKey>) -> Self {
-        let floors = vec![Pn::FIRST; sas.receive.len()];
-        Self { floors, reservation: Some(reservation), express: None, unmarked }
+    /// That of a link that goes on with so many receive SAs: the disk knows its names, and what it has received comes with it. The second
+    /// reservation is that of its express SC.
+    pub(super) fn going_on(
+        receive: usize,
+        (reservation, express): (Reservation, Option<Reservation>),
+        unmarked: Option<UnmarkedKey>,
+    ) -> Self {
+        Self { floors: vec![Pn::FIRST; receive], reservation: Some(reservation), express, unmarked }
     }
 
     /// The same before any link has frames: the disk may take its time.

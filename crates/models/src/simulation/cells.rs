@@ -129,6 +129,27 @@ impl World {
         Ok(())
     }
 
+    /// Another program goes on in the place of one that is awake.
+    fn upgrade(&mut self, at: usize) -> Result<(), Wrong> {
+        if self.places[at].asleep > self.common.now {
+            return Ok(());
+        }
+        // Control is done with all that has come.
+        self.places[at].gateway.hasten();
+        self.turn(at)?;
+        let place = &mut self.places[at];
+        let plan = &self.cells[place.cell].0;
+        match place.gateway.upgraded(&mut self.common.chance, plan, place.number) {
+            Ok(Some(next)) => {
+                place.gateway = next;
+                self.common.counts[3] += 1;
+            }
+            Ok(None) => {}
+            Err(why) => return Err(self.impossible(at, &why)),
+        }
+        Ok(())
+    }
+
     /// A cell gets another configuration: one gateway after the other.
     fn change(&mut self, cell: usize) {
         let (_, config) = &mut self.cells[cell];
@@ -218,7 +239,7 @@ impl time::World for World {
         let (count, until) = (self.places.len() as u64, self.common.soon());
         let Common { chance, network, now, .. } = &mut self.common;
         let (at, other) = (chance.below(count) as usize, chance.below(count) as usize);
-        match chance.below(7) {
+        match chance.below(9) {
             0 => network.cut(at, other, until),
             1 => network.cut_both_ways(at, other, until),
             2 => self.places[at].gateway.lives = Some(1 + chance.below(12)),
@@ -230,6 +251,7 @@ impl time::World for World {
                 }
             }
             4 | 5 => self.change(self.places[at].cell),
+            6 | 7 => self.upgrade(at)?,
             _ => self.common.replay(count as usize),
         }
         Ok(())

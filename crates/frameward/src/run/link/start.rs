@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Instant;
 
 use control::{
-    KeyAgreement, NotGoneOn, PassedAgreement, PassedKernelLink, Recorder, StaticKeys, TransmitLease,
+    KeyAgreement, NotGoneOn, PassedAgreement, PassedCell, PassedKernelLink, Recorder, StaticKeys,
+    TransmitLease,
 };
 use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenError, OpenPorts, open_ports, open_secured_lan};
@@ -45,6 +46,7 @@ struct GoingOn {
     /// Counters and receive state.
     words: Vec<u64>,
     programs: Option<PassedKernelLink>,
+    cell: Option<Box<PassedCell>>,
 }
 
 /// A link that is ready to be given to a worker.
@@ -63,6 +65,9 @@ pub(in crate::run) struct StartedLink {
 
 /// Why a link inside of a site waits that could be started otherwise.
 pub(in crate::run) const NO_SITE: &str = "its site is not started yet";
+
+/// Why a link cannot go on whose relations would go another way.
+pub(in crate::run) const OTHER_CELL: &str = "the running gateway has it with a [[fieldbus]], or without one";
 
 /// Where its keys come from.
 enum StartedKeys {
@@ -128,7 +133,7 @@ impl ReadyLink {
     pub(in crate::run) fn go_on(
         link: &Link,
         mtus: Mtus,
-        passed: &PassedLink,
+        (passed, cell): (&PassedLink, Option<Box<PassedCell>>),
         settings: &InterfaceSettings,
     ) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
@@ -146,7 +151,7 @@ impl ReadyLink {
             fallback,
             record: None,
             in_kernel: passed.kay_in_kernel,
-            going_on: Some(GoingOn { words: passed.words.clone(), programs: passed.programs.clone() }),
+            going_on: Some(GoingOn { words: passed.words.clone(), programs: passed.programs.clone(), cell }),
         })
     }
 
@@ -239,7 +244,7 @@ pub(in crate::run) fn try_to_go_on(
     clock_start: Instant,
 ) -> Result<(), String> {
     let place = Place { mtus, source, in_kernel: passed.kay_in_kernel };
-    let grant = |sas: &StaticSas| Ok(passed.granted(sas));
+    let grant = |sas: &StaticSas| Ok(passed.granted(link, sas));
     let keyed = Keyed::new(link, place, grant, agreement, None, measured);
     let Keyed { secy, keys, .. } = keyed.map_err(|error| error.to_string())?;
     let forwarding = Forwarding::closed(pipeline(link, secy));
@@ -287,13 +292,20 @@ impl StartedLink {
         let started = added.and_then(|()| {
             let failed =
                 |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
-            cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
-            let Some(GoingOn { programs, .. }) = going_on else {
+            let Some(GoingOn { programs, cell: passed_cell, .. }) = going_on else {
+                cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
                 running.set_place(control, io).map_err(RunError::LinkPlace)?;
                 return control.open(&name, ports).map_err(|error| failed(&error));
             };
+            match (cell, passed_cell) {
+                (None, None) => {}
+                (Some(settings), Some(passed)) => {
+                    control.go_on_with_cell(&name, settings, *passed).map_err(|error| failed(&error))?;
+                }
+                _ => return Err(RunError::PassedOn(format!("link {name:?}: {OTHER_CELL}"))),
+            }
             // What waits in its ports is the worker's.
-            control.open(&name, ports).map_err(|error| failed(&error))?;
+            control.open_going_on(&name, ports).map_err(|error| failed(&error))?;
             let passed = |error: &dyn fmt::Display| RunError::PassedOn(format!("link {name:?}: {error}"));
             let programs = programs.map(|programs| control.go_on_with_programs(&name, &programs));
             programs.transpose().map_err(|error| passed(&error))?;
@@ -321,13 +333,12 @@ impl StartedKeys {
         control: &mut control::Gateway,
     ) -> Result<(), RunError> {
         let failed = |error: &dyn fmt::Display| RunError::PassedOn(format!("link {name:?}: {error}"));
+        // With key agreement they come behind the SAs.
+        if !words.is_empty() && matches!(self, Self::Static(_) | Self::None) {
+            link.go_on(words).map_err(|error| failed(&error))?;
+        }
         let added = match self {
-            Self::Static(keys) => {
-                if !words.is_empty() {
-                    link.go_on(words).map_err(|error| failed(&error))?;
-                }
-                control.add(name, link, keys)
-            }
+            Self::Static(keys) => control.add(name, link, keys),
             Self::Agreed(agreement) => control.add_agreed(name, link, *agreement),
             Self::GoingOn(agreement, passed) => {
                 match control.go_on_agreed(name.clone(), link, *agreement, *passed, words) {

@@ -14,7 +14,7 @@ use super::super::fleet::InFleet;
 use super::super::link::RunningLink;
 use super::super::{Asks, Running};
 use super::passed::{
-    AboutLink, Passed, PassedGateway, PassedLink, VARIABLE, in_memory, kernel_object, number,
+    AboutLink, Passed, PassedGateway, PassedLink, VARIABLE, cell_object, in_memory, kernel_object, number,
 };
 use super::{FileIdentity, cannot_start, passed, with_cure};
 use crate::privilege;
@@ -152,6 +152,7 @@ impl Running {
             baseline: self.baseline.as_deref().cloned(),
             speeds: self.measured.speeds.clone(),
             antedating: self.measured.antedating.clone(),
+            cell_object: self.control.has_programs_of_cells().then(cell_object),
             kernel_object: self.control.has_programs_of_links().then(kernel_object),
             programs: None,
         }

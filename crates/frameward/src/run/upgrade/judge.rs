@@ -7,7 +7,8 @@ use netdev::interface::InterfaceInfo;
 use wire::MacAddr;
 
 use super::super::Measured;
-use super::super::link::try_to_go_on;
+use super::super::cell::settings;
+use super::super::link::{OTHER_CELL, try_to_go_on};
 use super::passed::Passed;
 use config::Config;
 use config::check::{interface_mtu, link_mtus};
@@ -20,7 +21,7 @@ pub(super) fn take(mut passed: Passed, config: &Config) -> Result<(), String> {
     let (speeds, antedating) = (passed.gateway.speeds.clone(), passed.gateway.antedating.clone());
     let (measured, clock_start) = (Measured { speeds, antedating }, passed.clock_start());
     for link in &config.links {
-        let agreement = passed.take_agreement(&link.name);
+        let (agreement, cell) = (passed.take_agreement(&link.name), passed.take_cell(&link.name));
         let failed = |why: &dyn std::fmt::Display| format!("link {:?}: {why}", link.name);
         let mtus = link_mtus(&config.file, link, &interface_mtu);
         let mtus = mtus.map_err(super::first)?;
@@ -29,6 +30,13 @@ pub(super) fn take(mut passed: Passed, config: &Config) -> Result<(), String> {
         let of_link = of_link.ok_or_else(|| failed(&"the running gateway has no such link"))?;
         let at = (mtus, MacAddr(port.mac));
         try_to_go_on(link, at, of_link, agreement, &measured, clock_start).map_err(|why| failed(&why))?;
+        match (cell, settings(link, mtus, config.gateway.io)) {
+            (None, None) => {}
+            (Some(cell), Some(settings)) => {
+                cell.try_to_go_on(settings, clock_start).map_err(|why| failed(&why))?;
+            }
+            _ => return Err(failed(&OTHER_CELL)),
+        }
     }
     Ok(())
 }

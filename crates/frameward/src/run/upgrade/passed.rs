@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 
 use config::suite_speed::{Antedating, SuiteSpeeds};
 use config::{Config, Link};
-use control::{KernelPrograms, PassedAgreement, PassedKernelLink, PassedKernelPrograms};
+use control::{KernelPrograms, PassedAgreement, PassedCell, PassedKernelLink, PassedKernelPrograms};
+use dataplane::cell::CellCounters;
 use dataplane::fragmenter::FragmenterCounters;
 use dataplane::pipeline::PipelineCounters;
+use fieldbus::handshake::HelloCounters;
 use mka::KayCounters;
 use netdev::passed_on::{self, PassedInterface, PassedPort, PassedPorts};
 use netdev::port::PortCounters;
@@ -34,7 +36,7 @@ pub(super) use link::why_not;
 pub(in crate::run) use link::{AboutLink, PassedLink};
 
 /// Format of this document. Another one is refused, whatever is different.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// Variable with the descriptor of the document, in the environment of the next program.
 pub(super) const VARIABLE: &str = "FRAMEWARD_PASSED_ON";
 /// The longest document that is read.
@@ -51,9 +53,13 @@ fn layout() -> Vec<String> {
         TransmitSaCounters::NAMES,
         ReceiveSaCounters::NAMES,
         KayCounters::NAMES,
+        CellCounters::NAMES,
+        HelloCounters::NAMES,
+        fieldbus::TransmitCounters::NAMES,
+        fieldbus::ReceiveCounters::NAMES,
     ];
-    let forms = [PassedAgreement::FORM, mka::PASSED_KAY_FORM].map(|form| form.to_string());
-    let sizes = passed_on::LAYOUT.iter().map(ToString::to_string).chain(forms);
+    let forms = [PassedAgreement::FORM, mka::PASSED_KAY_FORM].into_iter().chain(PassedCell::FORM);
+    let sizes = passed_on::LAYOUT.iter().map(ToString::to_string).chain(forms.map(|form| form.to_string()));
     counters.concat().into_iter().map(str::to_owned).chain(sizes).collect()
 }
 
@@ -96,6 +102,8 @@ pub(in crate::run) struct PassedGateway {
     pub(in crate::run) antedating: Antedating,
     /// SHA-256 of the object file of the kernel's programs for links, in hexadecimal digits, if some are loaded.
     pub(in crate::run) kernel_object: Option<String>,
+    /// The same of those for cells.
+    pub(in crate::run) cell_object: Option<String>,
     /// Those that no link has; nothing where they are only judged.
     pub(in crate::run) programs: Option<PassedKernelPrograms>,
 }
@@ -152,7 +160,8 @@ impl Passed {
             };
             let of_programs = link.programs.iter().flat_map(PassedKernelLink::descriptors);
             let of_sides = link.interfaces.iter().flat_map(of_interface);
-            of_sides.chain(link.ports.iter().flat_map(of_ports)).chain(of_programs)
+            let of_cell = link.cell.iter().flat_map(|cell| cell.descriptors());
+            of_sides.chain(link.ports.iter().flat_map(of_ports)).chain(of_programs).chain(of_cell)
         });
         let PassedGateway { locks, machine, programs, fleet, .. } = &self.gateway;
         let spare = programs.iter().flat_map(PassedKernelPrograms::descriptors);
@@ -163,9 +172,14 @@ impl Passed {
     /// State passed on for a link's key agreement; given out once.
     pub(in crate::run) fn take_agreement(&mut self, name: &str) -> Option<Box<PassedAgreement>> {
         match &mut self.links.iter_mut().find(|passed| passed.name == name)?.keys {
-            PassedKeys::Static { .. } => None,
+            PassedKeys::Static { .. } | PassedKeys::None => None,
             PassedKeys::Agreed(agreement) => agreement.take(),
         }
+    }
+
+    /// State passed on for a link's cell; given out once.
+    pub(in crate::run) fn take_cell(&mut self, name: &str) -> Option<Box<PassedCell>> {
+        self.links.iter_mut().find(|passed| passed.name == name)?.cell.take()
     }
 
     /// Whether the box says the same of its fleet as at the start: the lock that is passed on is that of the state then.
@@ -196,7 +210,8 @@ impl Passed {
         if !config.sites.is_empty() || config.links.len() != self.links.len() {
             return Err("the configuration has other links or sites than the running gateway".into());
         }
-        check_kernel_object(self.gateway.kernel_object.as_deref())?;
+        check_kernel_object(self.gateway.kernel_object.as_deref(), &kernel_object())?;
+        check_kernel_object(self.gateway.cell_object.as_deref(), &cell_object())?;
         config.links.iter().try_for_each(|link| self.link(link).map(drop))
     }
 
@@ -220,9 +235,14 @@ pub(super) fn kernel_object() -> String {
     hex::encode(Sha256::digest(KernelPrograms::link_object()))
 }
 
-/// Whether this program knows the programs that are loaded. They stay: only a gateway that begins may load some.
-fn check_kernel_object(loaded: Option<&str>) -> Result<(), String> {
-    if loaded.is_some_and(|object| object != kernel_object()) {
+/// The same of those for cells.
+pub(super) fn cell_object() -> String {
+    hex::encode(Sha256::digest(KernelPrograms::cell_object()))
+}
+
+/// Whether this program knows the programs that are loaded: its own are these. They stay: only a gateway that begins may load some.
+fn check_kernel_object(loaded: Option<&str>, own: &str) -> Result<(), String> {
+    if loaded.is_some_and(|object| object != own) {
         return Err("the running gateway has other programs in the kernel; restart it instead".into());
     }
     Ok(())

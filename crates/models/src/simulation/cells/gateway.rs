@@ -111,6 +111,37 @@ impl Gateway {
         (self.lives, self.due) = (before.lives, Some(Instant::START));
     }
 
+    /// Has control come at its next turn.
+    pub(super) const fn hasten(&mut self) {
+        self.due = Some(Instant::START);
+    }
+
+    /// The program that goes on in its place, behind a turn of control. None while a session rests on a master key that was removed.
+    pub(super) fn upgraded(
+        &mut self,
+        chance: &mut Chance,
+        plan: &Plan,
+        number: usize,
+    ) -> Result<Option<Self>, String> {
+        let passed = self.controls.iter().enumerate();
+        let passed = passed.map(|(at, control)| Some((control.handshake.pass_on()?, self.cell.pass_on(at))));
+        let Some(passed) = passed.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let mut next = Self::new(chance, plan, number, &self.config)?;
+        let (cell, masters) = (self.config.settings(), self.config.masters());
+        for (at, ((handshake, frames), of)) in passed.iter().zip(plan.of(number, &self.config)).enumerate() {
+            let relation = plan.settings(of, &self.config).map_err(|error| format!("{error:?}"))?.relation;
+            let (protection, ethertype, seed) = (cell.protection, cell.ethertype, chance.octets());
+            let handshake = Handshake::go_on(&relation, &masters, protection, ethertype, &seed, handshake);
+            let mut handshake = handshake.map_err(|error| error.to_string())?;
+            next.cell.go_on(at, frames, &mut handshake).map_err(|error| error.to_string())?;
+            let Control { relation, newest, keys, .. } = &mut self.controls[at];
+            let keys = std::mem::take(keys);
+            next.controls[at] = Control { relation: *relation, handshake, newest: *newest, keys };
+        }
+        (next.lives, next.due) = (self.lives, Some(Instant::START));
+        Ok(Some(next))
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let handshakes = self.controls.iter().filter_map(|control| control.handshake.poll_timeout());
         let look = self.cell.is_watched().then_some(self.look);

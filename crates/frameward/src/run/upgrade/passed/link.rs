@@ -5,7 +5,9 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use config::{Keys, Link, StaticSas};
-use control::{HaltedKeys, HaltedLink, PassedAgreement, PassedKernelLink, TransmitLease};
+use control::{
+    ExpressPns, HaltedKeys, HaltedLink, PassedAgreement, PassedCell, PassedKernelLink, TransmitLease,
+};
 use netdev::interface::InterfaceError;
 use netdev::passed_on::{PassedInterface, PassedPort, PassedPorts};
 use pnstore::{FIRST_BLOCK_PNS, PnBlock, Reservation, UnmarkedKey};
@@ -30,6 +32,8 @@ pub(in crate::run) struct PassedLink {
     pub(in crate::run) fallback: Option<String>,
     /// Its programs in the kernel, if it has some. They stand aside.
     pub(in crate::run) programs: Option<PassedKernelLink>,
+    /// Its cell, if it has one.
+    pub(super) cell: Option<Box<PassedCell>>,
     /// Whether its KaY says that programs take its SAs.
     pub(in crate::run) kay_in_kernel: bool,
     /// Moments of the last valid frames, since the gateway's start.
@@ -50,6 +54,8 @@ pub(in crate::run) struct AboutLink {
 pub(super) enum PassedKeys {
     Static {
         transmit: Transmit,
+        /// The transmit SA of its express SC, if it has one.
+        express: Option<ExpressTransmit>,
         /// Names of the receive SAs' leases, in hexadecimal digits, in the order of the configuration: of other keys a replay window says
         /// nothing.
         receive: Vec<String>,
@@ -58,6 +64,8 @@ pub(super) enum PassedKeys {
     },
     /// None: its link has taken it.
     Agreed(Option<Box<PassedAgreement>>),
+    /// There are none: nothing but the frames of its cell passes.
+    None,
 }
 
 /// The transmit SA of static keys.
@@ -73,11 +81,37 @@ pub(super) struct Transmit {
     pub(super) block: NonZeroU64,
 }
 
+/// The transmit SA of an express SC.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ExpressTransmit {
+    /// Name of its lease, in hexadecimal digits.
+    lease: String,
+    /// Its next PN, if one is left, and the last one that is reserved.
+    next: Option<u64>,
+    through: u64,
+}
+
+impl ExpressTransmit {
+    fn of(ExpressPns { lease: TransmitLease { name, through, .. }, next }: &ExpressPns) -> Self {
+        let lease = hex::encode(name.octets());
+        Self { lease, next: next.map(Pn::number), through: through.number() }
+    }
+
+    fn reservation(&self) -> Reservation {
+        let block = self.next.and_then(Pn::new).zip(Pn::new(self.through));
+        block.map_or(Reservation::Exhausted, |(first, last)| Reservation::Block(PnBlock { first, last }))
+    }
+}
+
 impl PassedKeys {
     /// Checks that a link has these keys; the error names those of the running gateway.
     pub(super) fn check(&self, link: &Link) -> Result<(), String> {
         match (self, &link.keys) {
-            (Self::Static { transmit, receive, .. }, Keys::Static(sas)) => {
+            (Self::Static { transmit, express, receive, .. }, Keys::Static(sas)) => {
+                let own = link.express_sas().map(|sas| hex::encode(sas.transmit.lease_name().octets()));
+                if own.as_ref() != express.as_ref().map(|of| &of.lease) {
+                    return Err("another key of express frames".into());
+                }
                 if receive_leases(sas) != *receive {
                     return Err("another key to receive with".into());
                 }
@@ -90,6 +124,7 @@ impl PassedKeys {
             (Self::Agreed(Some(agreement)), Keys::Agreed(mka)) => {
                 agreement.check_caks(&caks(mka)).map_err(|_| "another CAK".into())
             }
+            (Self::None, Keys::None) => Ok(()),
             _ => Err("keys of another kind".into()),
         }
     }
@@ -112,7 +147,7 @@ impl PassedLink {
     ) -> Option<Self> {
         let (ports, words) = halted.link.pass_on()?;
         let keys = match &mut halted.keys {
-            HaltedKeys::Static { lease: TransmitLease { name, an, through, .. }, block } => {
+            HaltedKeys::Static { lease: TransmitLease { name, an, through, .. }, block, express } => {
                 let secy = &halted.link.pipeline().secy;
                 let pns = secy.transmit_sas().find(|sa| sa.an() == *an)?.pns();
                 // A block that never reached the SA is not its own.
@@ -126,14 +161,32 @@ impl PassedLink {
                 };
                 let unmarked =
                     unmarked.map(|UnmarkedKey { key_file, error }| (key_file.clone(), error.to_string()));
-                PassedKeys::Static { transmit, receive: receive_leases(config.static_sas()?), unmarked }
+                let express = express.as_ref().map(ExpressTransmit::of);
+                let receive = receive_leases(config.static_sas()?);
+                PassedKeys::Static { transmit, express, receive, unmarked }
             }
             HaltedKeys::Agreed(agreement) => PassedKeys::Agreed(Some(agreement.take()?)),
+            HaltedKeys::None => PassedKeys::None,
         };
+        let cell = halted.cell.take();
+        if cell.is_some() != config.cell.is_some() {
+            return None;
+        }
         let name = halted.name.clone();
         let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
         let ports = Some(ports);
-        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
+        Some(Self {
+            name,
+            interfaces,
+            ports,
+            keys,
+            words,
+            fallback,
+            programs,
+            cell,
+            kay_in_kernel,
+            last_valid,
+        })
     }
 
     /// The same without what only moves: to be judged. None if it cannot go on, or something is under way.
@@ -151,14 +204,34 @@ impl PassedLink {
                     through: 1,
                     block: FIRST_BLOCK_PNS,
                 };
-                PassedKeys::Static { transmit, receive: receive_leases(sas), unmarked: None }
+                let express = link.express_sas().map(|sas| ExpressTransmit {
+                    lease: hex::encode(sas.transmit.lease_name().octets()),
+                    next: Some(1),
+                    through: 1,
+                });
+                PassedKeys::Static { transmit, express, receive: receive_leases(sas), unmarked: None }
             }
             Keys::Agreed(_) => PassedKeys::Agreed(Some(control.agreement_to_be_judged(&link.name)?)),
-            Keys::None => return None,
+            Keys::None => PassedKeys::None,
         };
+        let cell = control.cell_to_be_judged(&link.name);
+        if cell.is_some() != link.cell.is_some() {
+            return None;
+        }
         let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
         let (name, ports, words, programs) = (link.name.clone(), None, Vec::new(), None);
-        Some(Self { name, interfaces, ports, keys, words, fallback, programs, kay_in_kernel, last_valid })
+        Some(Self {
+            name,
+            interfaces,
+            ports,
+            keys,
+            words,
+            fallback,
+            programs,
+            cell,
+            kay_in_kernel,
+            last_valid,
+        })
     }
 
     /// Whether it is this link's.
@@ -173,14 +246,17 @@ impl PassedLink {
     }
 
     /// PNs and marks with which its static keys go on.
-    pub(in crate::run) fn granted(&self, sas: &StaticSas) -> Granted {
-        let PassedKeys::Static { transmit, unmarked, .. } = &self.keys else {
+    pub(in crate::run) fn granted(&self, link: &Link, sas: &StaticSas) -> Granted {
+        let PassedKeys::Static { transmit, express, unmarked, .. } = &self.keys else {
             unreachable!("invariant: its keys are those of its configuration")
         };
         let reservation = transmit.block().map_or(Reservation::Exhausted, Reservation::Block);
         let unmarked = unmarked.clone();
         let unmarked = unmarked.map(|(key_file, why)| UnmarkedKey { key_file, error: io::Error::other(why) });
-        Granted::going_on(sas, reservation, unmarked)
+        let express_sas = link.express_sas();
+        let receive = sas.receive.len() + express_sas.map_or(0, |sas| sas.receive.len());
+        let reservations = (reservation, express.as_ref().map(ExpressTransmit::reservation));
+        Granted::going_on(receive, reservations, unmarked)
     }
 
     /// The MTU of an interface of its ports. Those take it only if it is so still.
@@ -203,10 +279,8 @@ impl PassedLink {
 pub(in crate::run::upgrade) fn why_not(link: &Link) -> Option<&'static str> {
     let reasons = [
         (link.in_site, "it is inside of a site"),
-        (link.cell.is_some(), "it has a [[fieldbus]]"),
-        (!link.has_secy(), "it has no keys"),
+        (!link.has_secy() && link.cell.is_none(), "it has no keys"),
         (link.mka().is_some_and(|mka| mka.record.is_some()), "its key agreement is recorded (record)"),
-        (link.express, "it has express SCs"),
         (link.fragmentation.is_some_and(|how| !how.hold.is_zero()), "it holds frames back (hold)"),
     ];
     reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))

@@ -32,10 +32,11 @@ fn another_form_of_ports_is_another_format() {
         name: "l".into(),
         interfaces: [interface("p"), interface("q")],
         ports: Some(PassedPorts { pool, ports: [PassedPort::AfPacket(packet), PassedPort::AfXdp(xdp)] }),
-        keys: PassedKeys::Static { transmit, receive: vec![], unmarked: None },
+        keys: PassedKeys::Static { transmit, express: None, receive: vec![], unmarked: None },
         words: vec![],
         fallback: None,
         programs: None,
+        cell: None,
         kay_in_kernel: false,
         last_valid: LastValid::default(),
     };
@@ -50,11 +51,11 @@ fn another_form_of_ports_is_another_format() {
         r#"],"ports":{"pool":{"file":9,"chunk_octets":2048,"chunks":1,"in_flight":[]},"#,
         r#""ports":[{"AfPacket":{"descriptors":[7,8],"place_octets":2,"next":0,"mtu":9,"counters":[]}},"#,
         r#"{"AfXdp":{"descriptors":[1,2,3,4],"sockets":[],"places":1,"depth":2,"in_flight":[],"native":true,"mtu":9,"#,
-        r#""description":"","counters":[]}}]},"keys":{"Static":{"transmit":{"lease":"00","an":0,"next":1,"through":2,"block":1},"#,
+        r#""description":"","counters":[]}}]},"keys":{"Static":{"transmit":{"lease":"00","an":0,"next":1,"through":2,"block":1},"express":null,"#,
         r#""receive":[],"unmarked":null}},"words":[],"fallback":null,"#,
-        r#""programs":null,"kay_in_kernel":false,"last_valid":{"any":null,"scs":{}}}"#,
+        r#""programs":null,"cell":null,"kay_in_kernel":false,"last_valid":{"any":null,"scs":{}}}"#,
     ];
-    assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (4, expected.concat()));
+    assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (5, expected.concat()));
 }
 
 #[test]
@@ -69,8 +70,12 @@ fn a_document_of_another_layout_is_refused() {
 /// The maps of programs are known by their object file alone.
 #[test]
 fn other_programs_in_the_kernel_are_refused() {
-    assert_eq!(check_kernel_object(None), Ok(()), "none are loaded");
-    assert_eq!(check_kernel_object(Some(&kernel_object())), Ok(()));
-    assert!(check_kernel_object(Some(&"0".repeat(64))).unwrap_err().contains("other programs in the kernel"));
-    assert_eq!(kernel_object().len(), 64);
+    for own in [kernel_object(), cell_object()] {
+        assert_eq!(check_kernel_object(None, &own), Ok(()), "none are loaded");
+        assert_eq!(check_kernel_object(Some(&own), &own), Ok(()));
+        let other = check_kernel_object(Some(&"0".repeat(64)), &own);
+        assert!(other.unwrap_err().contains("other programs in the kernel"));
+        assert_eq!(own.len(), 64);
+    }
+    assert_ne!(kernel_object(), cell_object());
 }
