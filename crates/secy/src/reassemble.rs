@@ -193,9 +193,8 @@ impl Reassembler {
             }
             let joins = |&index: &usize| {
                 let other = &self.held[index].fragment;
-                other.addresses == fragment.addresses
-                    && other.with_addresses == fragment.with_addresses
-                    && towards.answers(other)
+                let is_alike = other.with_addresses == fragment.with_addresses;
+                is_alike && other.addresses == fragment.addresses && towards.answers(other)
             };
             let index = candidates.find(joins).ok_or(Mismatch)?;
             at = self.held[index].fragment;
