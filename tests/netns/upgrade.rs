@@ -263,7 +263,7 @@ fn another_address_of_its_port_is_refused_before_anything_is_touched() {
 #[test]
 fn cover_loses_no_frame_in_an_upgrade() {
     for io in ["af_packet", "af_xdp"] {
-        let choice = Choice { io, link: "cover = { rate = 500, size = 700 }", ..STATIC_KEYS };
+        let choice = Choice { io, link: "cover = { rate = 4000, size = 1514 }", ..STATIC_KEYS };
         let (topology, Pair { a, b, scratch }) = lab(&Shape::default(), &choice);
         while_they_talk(&topology, || {
             for round in 0..upgrades() {

@@ -329,6 +329,7 @@ fn takes(section: &Section, key: &Key, value: &str) -> bool {
                 && !error.text.contains("experimental")
                 && !error.text.contains("protect = true does not go with")
                 && !error.text.contains("paths do not go with")
+                && !error.text.contains("cover does not go with")
         }),
     })
 }
