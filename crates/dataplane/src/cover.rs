@@ -236,7 +236,7 @@ impl Cover {
             if part < rest {
                 fragmented += u64::from(sent == 0);
                 sent += part;
-                let each = self.capacity.saturating_sub(EXTENSION_OCTETS).min(SEGMENT_OCTETS).max(1);
+                let each = self.capacity.saturating_sub(EXTENSION_OCTETS).clamp(1, SEGMENT_OCTETS);
                 chain = (rest - part).div_ceil(each) as u16;
                 break;
             }
