@@ -105,6 +105,8 @@ mutants=(
     'join|secy/src/reassemble.rs|other.addresses == fragment.addresses && towards.answers(other)|towards.answers(other)'
     # A neighbour need not say that it has one.
     'join|secy/src/reassemble.rs|other.addresses == fragment.addresses && towards.answers(other)|other.addresses == fragment.addresses'
+    # Parts with addresses inside join others.
+    'join|secy/src/reassemble.rs|is_alike && other.addresses|other.addresses'
     # All SAs have the same PNs.
     'join|secy/src/reassemble.rs|held.fragment.an == an && held.fragment.pn == pn|held.fragment.pn == pn'
     # What lies behind stays after it was delivered.

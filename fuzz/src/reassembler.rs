@@ -225,6 +225,7 @@ impl Run {
                 segments,
                 chain: u16::from(carry_over),
                 padding: self.is_padded.then_some(first.into()),
+                with_addresses: false,
             }),
         );
         let frame = secys::protect(&mut self.transmitter, &[frame]).remove(0);

@@ -16,6 +16,7 @@ mod antedate;
 mod arrival;
 mod cells;
 mod checksums;
+mod cover;
 mod crowd;
 mod disk;
 mod doctor;

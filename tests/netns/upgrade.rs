@@ -251,6 +251,27 @@ fn another_address_of_its_port_is_refused_before_anything_is_touched() {
     b.stop().unwrap();
 }
 
+/// What waits for its tick goes on waiting in the next program, and so do the parts at the other end.
+#[test]
+fn cover_loses_no_frame_in_an_upgrade() {
+    for io in ["af_packet", "af_xdp"] {
+        let choice = Choice { io, link: "cover = { rate = 4000, size = 1514 }", ..STATIC_KEYS };
+        let (topology, Pair { a, b, scratch }) = lab(&Shape::default(), &choice);
+        while_they_talk(&topology, || {
+            for round in 0..upgrades() {
+                upgraded(&scratch, ["a", "b"][(round % 2) as usize]);
+            }
+        });
+        for station in [&a, &b] {
+            let secy = &station.report().unwrap().links[0].secy;
+            assert!(counter(&secy.counters, "OutPktsCover") > 20);
+            assert_eq!(counter(&secy.counters, "OutSdusCoverOverrun"), 0);
+        }
+        a.stop().unwrap();
+        b.stop().unwrap();
+    }
+}
+
 /// Frames of 1500 octets are split, and parts of them wait at the other end while it becomes another program.
 #[test]
 fn split_frames_are_not_lost_in_an_upgrade() {

@@ -1,7 +1,8 @@
 -- Wireshark: MACsec frames that Frameward fragments. See README.md for how to install it.
 --
 --   TCI 1 | EXT 1 bit, MF 1 bit, SL 6 bits | PN 4 | [SCI 8] | extension headers 2 each | secure data | ICV 16
---   extension header: SEGL 11 | reserved 3 | CF 1 | EXT 1; 0x0004: a padded frame, whose segments stand inside what is encrypted
+--   extension header: SEGL 11 | reserved 3 | CF 1 | EXT 1; 0x0004: a padded frame, whose segments stand inside what is encrypted;
+--   0x000c: the same, with the addresses of its SDUs
 --
 -- The standard reserves EXT and MF. A frame in which both are zero goes to Wireshark's own dissector, unchanged.
 -- All that stands here is unencrypted but authenticated only by the ICV, which nothing here checks:
@@ -10,6 +11,7 @@
 local MOST_EXTENSIONS = 32
 local ICV = 16
 local PADDED = 0x0004
+local COVER = 0x000c
 
 local macsec = Proto("frameward", "MACsec, fragmented by Frameward")
 
@@ -109,8 +111,9 @@ local function extensions(tvb, tree, at)
         end
         local header = tvb(at, 2)
         local item = tree:add(f.extension, header)
-        if header:uint() == PADDED and #lengths == 0 then
-            item:append_text(": a padded frame, its segments are encrypted")
+        if (header:uint() == PADDED or header:uint() == COVER) and #lengths == 0 then
+            local cover = header:uint() == COVER
+            item:append_text(cover and ": cover, its addresses and segments are encrypted" or ": a padded frame, its segments are encrypted")
             return nil, false, at + 2
         end
         for _, field in ipairs({ f.segl, f.reserved, f.cf, f.more }) do item:add(field, header) end

@@ -210,12 +210,16 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     if io == Io::Kernel {
         links.iter_mut().for_each(Link::demand_kernel);
         for (at, link) in raw.link.iter().enumerate() {
-            let Some(padding) = &link.get_ref().padding else { continue };
-            let label = unique_names::label("link", &link.get_ref().name, at);
-            let text = format!(
-                "{label}padding does not go with io = \"kernel\", whose programs pad no frames; use io = \"auto\""
-            );
-            findings.error(padding.span(), text);
+            let reference::RawLink { name, padding, cover, .. } = link.get_ref();
+            let label = unique_names::label("link", name, at);
+            let padding = padding.as_ref().map(|key| (key.span(), "padding", "pad no frames"));
+            let cover = cover.as_ref().map(|key| (key.span(), "cover", "send none"));
+            for (span, key, why) in [padding, cover].into_iter().flatten() {
+                let text = format!(
+                    "{label}{key} does not go with io = \"kernel\", whose programs {why}; use io = \"auto\""
+                );
+                findings.error(span, text);
+            }
         }
     }
     findings.errors.sort_by_key(|error| error.line);

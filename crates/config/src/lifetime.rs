@@ -22,7 +22,7 @@ pub const USUAL_FRAMES_A_SECOND: u64 = 1000;
 /// The shortest Ethernet frame, without its FCS.
 const SHORTEST_OCTETS: u64 = 60;
 /// Preamble with start delimiter, FCS and gap.
-const AROUND_OCTETS: u64 = 8 + 4 + 12;
+pub(crate) const AROUND_OCTETS: u64 = 8 + 4 + 12;
 
 /// Crashes after which the PNs of a key are used, if each costs as much as one under load can. A stop in order costs none.
 pub const CRASHES: u64 = Pn::LAST_32.number() / MOST_UNUSED_PNS;

@@ -209,7 +209,7 @@ mod tests {
             ),
             (
                 "[[link]]\n[link.macsec]",
-                "4: [link.macsec] is not a section; use one of [gateway], [fleet], [[link]], [link.static], [[link.static.peer]], [link.mka], [[site]], [site.mka], [site.static], [[site.static.peer]], [site.standby], [[site.peer]], [[site.peer.paths]], [site.limits], [[fieldbus]], [[fieldbus.relation]]",
+                "4: [link.macsec] is not a section; use one of [gateway], [fleet], [[link]], [link.static], [[link.static.peer]], [link.mka], [link.cover], [[site]], [site.mka], [site.static], [[site.static.peer]], [site.standby], [[site.peer]], [[site.peer.paths]], [site.limits], [[fieldbus]], [[fieldbus.relation]]",
             ),
         ] {
             assert_eq!(said(&format!("{gateway}{text}\n")), [format!("gw.toml:{words}")], "{text}");

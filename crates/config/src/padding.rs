@@ -1,12 +1,14 @@
-//! `padding`: sizes to which the frames of a link, or of a LAN that a site protects, are padded.
+//! `padding`: sizes to which the frames of a link, or of a LAN that a site protects, are padded. `[link.cover]`: the one size of frames
+//! that leave at a constant rate.
 
+use std::num::NonZeroU16;
 use std::ops::Range;
 
 use secy::{ConfidentialityOffset, FrameSizes, Protection};
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::reference::{Key, LINK, RawLink};
+use super::reference::{COVER, Key, LINK, RawLink};
 
 /// Sizes as they are written.
 type Given = Option<Spanned<Vec<Spanned<i64>>>>;
@@ -34,15 +36,69 @@ pub(super) fn sizes(label: &str, key: Key, given: &Given, findings: &mut Finding
     })
 }
 
-/// Judges the key of a link, with the settings beside it.
+/// Judges size and rate of `[link.cover]`.
+fn cover(label: &str, raw: &RawLink, findings: &mut Findings) -> Option<FrameSizes> {
+    let section = raw.cover.as_ref()?;
+    let (span, keys) = (section.span(), section.get_ref());
+    let label = format!("{label}[link.cover]: ");
+    let rate = COVER.rate.required(&label, &span, &keys.rate, "; add rate = FRAMES_A_SECOND", findings);
+    let size = COVER.size.required(&label, &span, &keys.size, "; add size = OCTETS", findings);
+    let rate: Option<u16> = rate.and_then(|rate| COVER.rate.number(&label, rate, findings));
+    let size: Option<u16> = size.and_then(|size| COVER.size.number(&label, size, findings));
+    FrameSizes::cover(size?, NonZeroU16::new(rate?)?).ok()
+}
+
+/// Refuses what would leave between the ticks, or has no effect with them.
+fn judge_cover(label: &str, raw: &RawLink, findings: &mut Findings) {
+    let Some(section) = &raw.cover else { return };
+    let bypass = raw.bypass.as_ref().filter(|list| !list.get_ref().is_empty());
+    let beside = [
+        (raw.padding.as_ref().map(Spanned::span), "padding", "all frames have the size of [link.cover]"),
+        (
+            bypass.map(Spanned::span),
+            "bypass",
+            "its frames would leave in clear, between those of [link.cover]",
+        ),
+        (raw.hold.as_ref().map(Spanned::span), "hold", "payloads wait for the ticks of [link.cover]"),
+        (
+            raw.express_classes.as_ref().map(Spanned::span),
+            "express_classes",
+            "payloads leave in the order in which they came with [link.cover]",
+        ),
+    ];
+    for (span, key, why) in beside {
+        if let Some(span) = span {
+            findings.error(span, format!("{label}{key} does not go with cover: {why}; remove {key}"));
+        }
+    }
+    for (key, value) in [("fragment", &raw.fragment), ("concatenate", &raw.concatenate)] {
+        if value.as_ref().is_some_and(|value| value.get_ref() == "off") {
+            let text = format!(
+                "{label}{key} = \"off\" does not go with cover, which fills its frames with what waits; remove {key}"
+            );
+            findings.error(section.span(), text);
+        }
+    }
+}
+
+/// The word for what a link's frames get.
+pub(super) const fn word(sizes: &FrameSizes) -> &'static str {
+    if sizes.cover_rate().is_some() { "cover" } else { "padding" }
+}
+
+/// Judges the keys of a link, with the settings beside them.
 pub(super) fn validate(
     label: &str,
     raw: &RawLink,
     protection: Protection,
     findings: &mut Findings,
 ) -> FrameSizes {
-    let sizes = sizes(label, LINK.padding, &raw.padding, findings);
-    let span: Range<usize> = raw.padding.as_ref().map_or(0..0, Spanned::span);
+    judge_cover(label, raw, findings);
+    let padding = sizes(label, LINK.padding, &raw.padding, findings);
+    let sizes = cover(label, raw, findings).unwrap_or(padding);
+    let padding_span: Range<usize> = raw.padding.as_ref().map_or(0..0, Spanned::span);
+    let span = raw.cover.as_ref().map_or(padding_span, Spanned::span);
+    let word = word(&sizes);
     let misfits = [
         (
             protection == Protection::Integrity,
@@ -71,7 +127,7 @@ pub(super) fn validate(
         ),
     ];
     for (_, cure) in misfits.iter().filter(|(wrong, _)| *wrong && !sizes.is_none()) {
-        findings.error(span.clone(), format!("{label}padding hides nothing here: {cure}"));
+        findings.error(span.clone(), format!("{label}{word} hides nothing here: {cure}"));
     }
     sizes
 }
@@ -123,6 +179,79 @@ mod tests {
         assert_eq!(how.express, ExpressClasses::NONE, "the order of a LAN's frames is the tunnel's");
         let text = text.replace("padding = [512]\n", "");
         assert!(validated(&text).unwrap().0.links[0].reassembles(), "it takes what other sites pad");
+    }
+
+    #[test]
+    fn cover_is_one_size_at_a_rate_and_refuses_what_would_tell() {
+        const COVER: &str = "cover = { rate = 500, size = 1514 }";
+        let config = config(COVER, MKA);
+        let how = config.links[0].fragmentation.unwrap();
+        assert_eq!(how.padding, FrameSizes::cover(1514, NonZeroU16::new(500).unwrap()).unwrap());
+        assert_eq!(config.links[0].whole_sdus, WholeSdus::AsConfigured);
+        let rows = [
+            ("auto", "cover = { size = 1514 }", "[link.cover]: rate is missing; add rate = FRAMES_A_SECOND"),
+            ("auto", "cover = { rate = 500 }", "[link.cover]: size is missing; add size = OCTETS"),
+            (
+                "auto",
+                "cover = { rate = 9, size = 1514 }",
+                "[link.cover]: rate = 9 is out of range; use 10 to 10000",
+            ),
+            (
+                "auto",
+                "cover = { rate = 500, size = 127 }",
+                "[link.cover]: size = 127 is out of range; use 128 to 9230",
+            ),
+            (
+                "auto",
+                "padding = [512]; cover",
+                "padding does not go with cover: all frames have the size of [link.cover]; remove padding",
+            ),
+            (
+                "auto",
+                "bypass = [\"lldp\"]; cover",
+                "bypass does not go with cover: its frames would leave in clear, between those of [link.cover]; remove bypass",
+            ),
+            (
+                "auto",
+                "express_classes = [\"goose\"]; cover",
+                "express_classes does not go with cover: payloads leave in the order in which they came with [link.cover]; remove express_classes",
+            ),
+            (
+                "auto",
+                "hold = \"1ms\"; cover",
+                "hold does not go with cover: payloads wait for the ticks of [link.cover]; remove hold",
+            ),
+            (
+                "auto",
+                "fragment = \"off\"; cover",
+                "fragment = \"off\" does not go with cover, which fills its frames with what waits; remove fragment",
+            ),
+            (
+                "auto",
+                "encrypt = false; cover",
+                "cover hides nothing here: everybody reads frames with encrypt = false; remove one of them",
+            ),
+            (
+                "auto",
+                "suite = \"any\"; express = true; cover",
+                "cover hides nothing here: express frames would go through the kernel unpadded; remove express = true",
+            ),
+            (
+                "kernel",
+                "cover",
+                "cover does not go with io = \"kernel\", whose programs send none; use io = \"auto\"",
+            ),
+        ];
+        for (io, link, expected) in rows {
+            let keys = link.split("; ").map(|key| if key == "cover" { COVER } else { key });
+            let link = keys.collect::<Vec<_>>().join("\n");
+            let errors: Vec<_> = validated(&text(io, &link, MKA))
+                .unwrap_err()
+                .iter()
+                .map(|error| error.text.clone())
+                .collect();
+            assert_eq!(errors, [format!("link \"press\": {expected}")], "{link}");
+        }
     }
 
     #[test]

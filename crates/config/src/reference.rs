@@ -55,7 +55,7 @@ pub(crate) use fieldbus::{FIELDBUS, RELATION, RawFieldbus, RawRelation, VLAN};
 pub(crate) use fleet::{FLEET, RawFleet};
 pub(crate) use gateway::{GATEWAY, RawGateway};
 pub(crate) use key::{Key, Section};
-pub(crate) use link::{LINK, MKA, RawLink, RawMka, RawPeer, RawStatic, STATIC, STATIC_PEER};
+pub(crate) use link::{COVER, LINK, MKA, RawLink, RawMka, RawPeer, RawStatic, STATIC, STATIC_PEER};
 pub use pages::{manual, markdown};
 pub use schema::schema;
 pub(crate) use site::{LIMITS, RawSite, RawSitePath, RawSitePeer, SITE, SITE_PATH, SITE_PEER, STANDBY};
@@ -82,6 +82,7 @@ pub(super) const SECTIONS: &[Section] = &[
     link::StaticKeys::SECTION,
     link::StaticPeerKeys::SECTION,
     link::MkaKeys::SECTION,
+    link::CoverKeys::SECTION,
     site::SiteKeys::SECTION,
     site::SITE_MKA,
     site::SITE_STATIC,

@@ -19,6 +19,8 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{Pool, Slot};
 
+use crate::cover::Cover;
+
 /// The longest that an SDU may be held.
 pub const LONGEST_HOLD: Duration = Duration::from_millis(10);
 
@@ -29,7 +31,9 @@ pub struct FragmentConfig {
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
-    /// Sizes to which frames are padded, if they are. SDUs that do not fit the largest one then span frames.
+    /// Sizes to which frames are padded, if they are. SDUs that do not fit the largest one then span frames. With cover
+    /// ([`crate::cover`]) SDUs share frames and span them whatever the other fields say, and leave in the order in which they
+    /// came.
     pub padding: FrameSizes,
     /// Longest wait of an SDU for others to share its frame, at most [`LONGEST_HOLD`].
     pub hold: Duration,
@@ -48,6 +52,14 @@ wire::counters! {
         out_octets_padding = "OutOctetsPadding",
         /// Held for others to share their frame.
         out_sdus_held = "OutSdusHeld",
+        /// Frames that left at their tick, with cover.
+        out_pkts_cover = "OutPktsCover",
+        /// The same, with nothing but padding: nothing waited.
+        out_pkts_cover_empty = "OutPktsCoverEmpty",
+        /// Ticks without a frame, with cover: the worker was late, there was no SA, or no chunk.
+        out_ticks_missed = "OutTicksMissed",
+        /// Discarded: with cover, more waited than the queue holds.
+        out_sdus_cover_overrun = "OutSdusCoverOverrun" [discard],
         /// Discarded: longer than any receiver takes, or than a frame.
         out_sdus_too_long = "OutSdusTooLong" [discard],
         /// Frames discarded, and with them their SDUs: no chunk was free to assemble them in.
@@ -75,6 +87,8 @@ pub struct Fragmenter {
     frames: Burst,
     layouts: ArrayVec<Option<FrameLayout>, BURST_FRAMES>,
     counters: FragmenterCounters,
+    /// Frames leave at a constant rate, and all SDUs go there.
+    cover: Option<Cover>,
 }
 
 impl Fragmenter {
@@ -82,9 +96,14 @@ impl Fragmenter {
     pub fn new(settings: &Settings, fragmentation: FragmentConfig, longest: usize) -> Self {
         let rules = Rules::new(settings, fragmentation.fragment, fragmentation.concatenate);
         let rules = rules.padded(settings, &fragmentation.padding);
+        let cover = fragmentation.padding.cover_rate().map(|rate| {
+            let rules = Rules::new(settings, true, true).padded(settings, &fragmentation.padding);
+            Cover::new(&rules, rate.get(), longest)
+        });
         let rules = Rules { longest: longest.min(rules.longest), ..rules };
         Self {
             rules,
+            cover,
             express: fragmentation.express,
             hold: if fragmentation.concatenate {
                 fragmentation.hold.min(LONGEST_HOLD)
@@ -107,9 +126,25 @@ impl Fragmenter {
         &self.counters
     }
 
-    /// Until when SDUs are held at most, if any are.
+    /// Until when SDUs are held at most, if any are; with cover, the next tick.
     pub(crate) fn held_until(&self) -> Option<Instant> {
-        self.held_since.map(|since| since + self.hold)
+        match &self.cover {
+            None => self.held_since.map(|since| since + self.hold),
+            Some(cover) => Some(cover.due()),
+        }
+    }
+
+    /// Its cover, and its counters.
+    pub(crate) const fn cover_mut(&mut self) -> Option<(&mut Cover, &mut FragmenterCounters)> {
+        match &mut self.cover {
+            Some(cover) => Some((cover, &mut self.counters)),
+            None => None,
+        }
+    }
+
+    /// Its cover.
+    pub(crate) const fn cover(&self) -> Option<&Cover> {
+        self.cover.as_ref()
     }
 
     /// Arrival of the oldest SDU that is held.
@@ -122,9 +157,10 @@ impl Fragmenter {
         self.held_since = since;
     }
 
-    /// Forgets the SDUs that were held: their memory is gone.
-    pub(crate) const fn discard_held(&mut self) {
+    /// Forgets the SDUs that were held: their memory is gone. Returns the number of those that waited for a tick.
+    pub(crate) fn discard_held(&mut self) -> u64 {
         self.held_since = None;
+        self.cover.as_mut().map_or(0, Cover::discard)
     }
 
     /// Takes from `burst` what is to go now, and leaves what is held: others than express ones, as long as they fill

@@ -3,6 +3,7 @@
 
 pub mod cell;
 mod checksums;
+pub mod cover;
 pub mod fragmenter;
 pub mod job;
 pub mod link;

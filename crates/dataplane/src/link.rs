@@ -94,7 +94,8 @@ impl Link {
         let Ports { pool, plain, protected } = self.ports.as_deref_mut()?;
         self.pipeline.send_all_mkpdus(pool, &mut self.to_protected, &mut **protected);
         let ports = PassedPorts { pool: pool.pass_on()?, ports: [plain.pass_on()?, protected.pass_on()?] };
-        self.waiting.is_empty().then_some((ports, self.words()))
+        let goes = self.waiting.is_empty() && !self.pipeline.waits_before_cover();
+        goes.then_some((ports, self.words()))
     }
 
     /// All that it has counted and received, for [`Link::go_on`].
@@ -144,12 +145,12 @@ impl Link {
         let mut ports = self.ports.take()?;
         let Ports { pool, plain, protected } = &mut *ports;
         let held = self.waiting.len() as u64;
-        self.pipeline.discard_held();
+        let covered = self.pipeline.discard_held();
         self.waiting.give_all(pool);
         let [before_plain, before_protected] = &mut self.before;
         before_plain.add(&plain.counters());
         before_protected.add(&protected.counters());
-        before_protected.tx_dropped += held;
+        before_protected.tx_dropped += held + covered;
         Some(ports)
     }
 
@@ -220,6 +221,7 @@ impl Link {
         };
         let Ports { pool, plain, protected } = &mut **ports;
         pipeline.send_mkpdus(pool, to_protected, &mut **protected);
+        pipeline.refill(pool, waiting);
         let held = waiting.len();
         pipeline.mark_poll_time(read);
         plain.receive(pool, waiting);
@@ -229,7 +231,7 @@ impl Link {
         }
         look(waiting, pool);
         let mut next = NextAction::Continue;
-        if !waiting.is_empty() {
+        if !waiting.is_empty() || pipeline.is_cover_due(now) {
             next = pipeline.outward(now, pool, waiting, to_protected, &mut **protected);
         }
         (received, next)
@@ -319,7 +321,10 @@ impl Link {
 
     /// Moment at which the next turn is due even if no frame comes.
     pub fn due(&self) -> Option<Instant> {
-        [self.pipeline.held_until(), self.pipeline.cell_due()].into_iter().flatten().min()
+        // Without ports, or while frames wait in them, nothing leaves.
+        let leaves = self.ports.is_some() && self.held == Hold::No;
+        let held_until = self.pipeline.held_until().filter(|_| leaves);
+        [held_until, self.pipeline.cell_due()].into_iter().flatten().min()
     }
 
     /// The pipeline, for management between turns.

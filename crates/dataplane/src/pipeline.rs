@@ -18,6 +18,7 @@
 //!
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
 
+mod cover;
 mod cyclic;
 mod kay;
 mod proven;
@@ -85,6 +86,8 @@ pub struct Pipeline {
     /// EtherTypes that pass in clear, both ways; short, and mostly empty.
     bypass: ArrayVec<EtherType, { Pipeline::BYPASS }>,
     fragmenter: Option<Box<Fragmenter>>,
+    /// The fragmenter before, if SDUs wait for its ticks: they go before all others.
+    before_cover: Option<Box<Fragmenter>>,
     /// SDUs that are not a frame of their own, on their way to the plain side.
     sdu_buffer: SduBuffer,
     counters: PipelineCounters,
@@ -118,6 +121,7 @@ impl Pipeline {
             secy,
             bypass,
             fragmenter,
+            before_cover: None,
             sdu_buffer,
             counters: PipelineCounters::default(),
             last_passed: None,
@@ -146,13 +150,15 @@ impl Pipeline {
         into.extend(self.counters.values());
         into.extend(self.fragmenter_counters().values());
         self.secy.pass_on(into);
+        self.pass_on_cover(into);
     }
 
     /// Goes on where a pipeline of the same configuration was.
     pub(crate) fn go_on(&mut self, words: &mut Words<'_>) -> Result<(), PassedOnError> {
         self.counters = PipelineCounters::from_values(words.take()?);
         self.fragmented_before = FragmenterCounters::from_values(words.take()?);
-        self.secy.go_on(words)
+        self.secy.go_on(words)?;
+        self.go_on_with_cover(words)
     }
 
     /// Counters outside the SecY.
@@ -183,7 +189,7 @@ impl Pipeline {
     ) -> NextAction {
         self.drop_mac_control(pool, burst);
         self.cyclic_outward(pool, burst, out, port);
-        if burst.is_empty() {
+        if burst.is_empty() && !self.is_covering() {
             return NextAction::Continue;
         }
         let next = self.rest_outward(now, pool, burst, out, port);
@@ -208,6 +214,11 @@ impl Pipeline {
             out.transmit(port, pool);
             return next;
         };
+        if fragmenter.cover().is_some() {
+            let next = self.cover_outward(now, pool, burst, &mut fragmenter, out, port);
+            self.fragmenter = Some(fragmenter);
+            return next;
+        }
         let mut next = NextAction::Continue;
         fragmenter.hold(now, pool, burst);
         fragmenter.plan(pool, |frame| self.is_bypassed(frame));
@@ -241,8 +252,11 @@ impl Pipeline {
         }
     }
 
-    /// Until when SDUs are held at most, if any are.
+    /// Until when SDUs are held at most, if any are; with cover, the next tick.
     pub fn held_until(&self) -> Option<Instant> {
+        if self.before_cover.is_some() && self.waits_before_cover() {
+            return Some(Instant::START);
+        }
         self.fragmenter.as_ref().and_then(|fragmenter| fragmenter.held_until())
     }
 
@@ -257,16 +271,17 @@ impl Pipeline {
             self.set_kay(kay);
         }
         self.cell = predecessor.cell.take();
-        let held_since = predecessor.fragmenter.take().and_then(|fragmenter| fragmenter.held_since());
+        let held_since = predecessor.fragmenter.as_ref().and_then(|fragmenter| fragmenter.held_since());
         if let Some(fragmenter) = &mut self.fragmenter {
             fragmenter.resume_holding(held_since);
         }
+        self.take_over_cover(predecessor);
     }
 
     /// Fragments SDUs with `fragmenter` from the next turn on, or not at all; returns the one before. What is held goes on
     /// waiting, at most as long as it would have; without a fragmenter it goes in the next turn.
     pub fn replace_fragmenter(&mut self, mut fragmenter: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
-        let before = self.fragmenter.take();
+        let mut before = self.fragmenter.take();
         if let Some(before) = &before {
             self.fragmented_before.add(before.counters());
         }
@@ -274,14 +289,14 @@ impl Pipeline {
             fragmenter.resume_holding(before.as_ref().and_then(|before| before.held_since()));
         }
         self.fragmenter = fragmenter;
+        self.keep_cover(&mut before);
         before
     }
 
-    /// Forgets the SDUs that were held: their memory is gone.
-    pub(crate) fn discard_held(&mut self) {
-        if let Some(fragmenter) = &mut self.fragmenter {
-            fragmenter.discard_held();
-        }
+    /// Forgets the SDUs that were held: their memory is gone. Returns the number of those that waited for a tick.
+    pub(crate) fn discard_held(&mut self) -> u64 {
+        let fragmenters = [&mut self.before_cover, &mut self.fragmenter];
+        fragmenters.into_iter().flatten().map(|fragmenter| fragmenter.discard_held()).sum()
     }
 
     /// Protects frames, each with its layout in `layouts` (none: each is an SDU), and takes them to `out`.

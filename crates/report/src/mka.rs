@@ -135,6 +135,9 @@ pub struct FragmentReport {
     /// Frames are padded.
     #[serde(default)]
     pub padded: bool,
+    /// They leave at a constant rate.
+    #[serde(default)]
+    pub covered: bool,
     /// Why not, if the configuration requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not_padded: Option<String>,

@@ -153,6 +153,7 @@ pub fn sample_mka() -> MkaReport {
             concatenate: true,
             why_not: None,
             padded: false,
+            covered: false,
             why_not_padded: None,
         },
         next_rekey_seconds: Some(61),

@@ -302,7 +302,12 @@ impl Plan {
             let whole = open.count == 1 && !open.continues && !more;
             let padding = open.padding(rules);
             self.padding += padding.map_or(0, usize::from);
-            let layout = FrameLayout { segments: open.segments, chain: u16::from(more), padding };
+            let layout = FrameLayout {
+                segments: open.segments,
+                chain: u16::from(more),
+                padding,
+                with_addresses: false,
+            };
             let layout = (!whole || padding.is_some()).then_some(layout);
             if open.count > 1 {
                 self.concatenated += open.count - usize::from(open.first_counted);

@@ -1,5 +1,8 @@
 //! Sizes to which frames are padded: every frame of a transmit SC has one of them, whatever it holds
-//! ([`wire::extension::padded`] has the format).
+//! ([`wire::extension::padded`] has the format). With *cover* there is one size, and frames leave at a constant rate, whether
+//! or not there is something to send.
+
+use core::num::NonZeroU16;
 
 /// The list is empty, too long, not ascending, or has a size that no frame can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +13,7 @@ pub struct SizesRefused;
 pub struct FrameSizes {
     count: u8,
     of: [u16; FrameSizes::MOST],
+    cover: Option<NonZeroU16>,
 }
 
 impl FrameSizes {
@@ -20,7 +24,7 @@ impl FrameSizes {
     /// The largest size, in octets: an MTU of 9216, and the Ethernet header.
     pub const MOST_OCTETS: u16 = 9230;
     /// No padding.
-    pub const NONE: Self = Self { count: 0, of: [0; Self::MOST] };
+    pub const NONE: Self = Self { count: 0, of: [0; Self::MOST], cover: None };
 
     /// These sizes.
     ///
@@ -34,7 +38,20 @@ impl FrameSizes {
         }
         let mut of = [0; Self::MOST];
         of.get_mut(..sizes.len()).ok_or(SizesRefused)?.copy_from_slice(sizes);
-        Ok(Self { count: sizes.len() as u8, of })
+        Ok(Self { count: sizes.len() as u8, of, cover: None })
+    }
+
+    /// One size, in octets, and so many frames of it a second, whatever there is to send.
+    ///
+    /// # Errors
+    /// [`SizesRefused`].
+    pub fn cover(size: u16, rate: NonZeroU16) -> Result<Self, SizesRefused> {
+        Ok(Self { cover: Some(rate), ..Self::new(&[size])? })
+    }
+
+    /// Frames a second, if they leave at a constant rate.
+    pub const fn cover_rate(&self) -> Option<NonZeroU16> {
+        self.cover
     }
 
     /// True if frames are not padded.
@@ -81,5 +98,9 @@ mod tests {
         }
         assert_eq!(FrameSizes::new(&[9230]).expect("one").octets(), [9230]);
         assert!(FrameSizes::NONE.is_none() && FrameSizes::NONE.octets().is_empty());
+        let rate = NonZeroU16::new(100);
+        let cover = FrameSizes::cover(512, rate.expect("not 0")).expect("cover");
+        assert_eq!((cover.octets(), cover.cover_rate(), sizes.cover_rate()), (&[512][..], rate, None));
+        assert_ne!(cover, FrameSizes::new(&[512]).expect("one"));
     }
 }

@@ -5,7 +5,7 @@
 //!  number of SCs | each: SCI | ReceiveSaCounters of retired SAs | number of SAs
 //!                        | each: AN | highest PN | floor | window in PNs | its blocks | ReceiveSaCounters
 //!                        | number of fragments that wait
-//!                        | each: AN | PN | 1 if CF, 2 if MF | DA, SA and zeros (2 words) | octets | these, and zeros
+//!                        | each: AN | PN | 1 if CF, 2 if MF, 4 if addresses are inside | DA, SA and zeros (2 words) | octets | these, and zeros
 //! ```
 //!
 //! Left out on purpose: keys; the next PN of a transmit SA, which whoever makes the SA gives it; the age of fragments, which begins anew.
@@ -76,7 +76,11 @@ impl<'w> Words<'w> {
         self.take().map(|[word]| word)
     }
 
-    fn many(&mut self, count: usize) -> Result<&'w [u64], PassedOnError> {
+    /// The next `count` ones.
+    ///
+    /// # Errors
+    /// [`PassedOnError::Short`].
+    pub fn many(&mut self, count: usize) -> Result<&'w [u64], PassedOnError> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(PassedOnError::Short)?;
         self.0 = rest;
         Ok(taken)
@@ -157,13 +161,16 @@ impl SecY {
 
 const CONTINUES: u64 = 1;
 const CONTINUED: u64 = 2;
+const WITH_ADDRESSES: u64 = 4;
 
 impl Reassembler {
     fn pass_on(&self, into: &mut Vec<u64>) {
         into.push(self.len() as u64);
         for (fragment, octets) in self.fragments() {
-            let Fragment { an, pn, addresses, continues, continued, at: _ } = fragment;
-            let flags = if *continues { CONTINUES } else { 0 } | if *continued { CONTINUED } else { 0 };
+            let Fragment { an, pn, addresses, with_addresses, continues, continued, at: _ } = fragment;
+            let flags = if *continues { CONTINUES } else { 0 }
+                | if *continued { CONTINUED } else { 0 }
+                | if *with_addresses { WITH_ADDRESSES } else { 0 };
             into.extend([an.index() as u64, *pn, flags]);
             into.extend(in_words(addresses));
             into.push(octets.len() as u64);
@@ -183,7 +190,15 @@ impl Reassembler {
             octets.clear();
             octets.extend(words.many(len.div_ceil(8))?.iter().flat_map(|word| word.to_be_bytes()).take(len));
             let (continues, continued) = (flags & CONTINUES != 0, flags & CONTINUED != 0);
-            let fragment = Fragment { an, pn, addresses, continues, continued, at: Instant::START };
+            let fragment = Fragment {
+                an,
+                pn,
+                addresses,
+                with_addresses: flags & WITH_ADDRESSES != 0,
+                continues,
+                continued,
+                at: Instant::START,
+            };
             if self.hold(&fragment, &octets) > 0 {
                 return Err(PassedOnError::Fragments);
             }
@@ -193,7 +208,7 @@ impl Reassembler {
 }
 
 /// Octets, eight in a word, with zeros behind the last one.
-fn in_words(octets: &[u8]) -> impl Iterator<Item = u64> {
+pub fn in_words(octets: &[u8]) -> impl Iterator<Item = u64> {
     octets.chunks(8).map(|chunk| {
         let mut word = [0; 8];
         word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);

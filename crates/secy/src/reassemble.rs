@@ -1,7 +1,7 @@
 //! Reassembly of SDUs (thesis chapter 4; TII paper section IV, with our CF).
 //!
 //! A *fragment* is a segment that is not a whole SDU. Two fragments join if their PNs are consecutive in one
-//! SA, DA and SA are equal, the first has MF and the second CF:
+//! SA, DA and SA are equal, both or neither have addresses inside, the first has MF and the second CF:
 //!
 //! ```text
 //!  PN n:      … | head ─ MF      PN n+1:  CF ─ middle ─ MF      PN n+2:  CF ─ tail | …
@@ -34,11 +34,20 @@ pub(crate) struct Fragment {
     pub(crate) an: An,
     pub(crate) pn: u64,
     pub(crate) addresses: Addresses,
+    /// Its SDU has DA and SA of its own inside, and those of the frame are nobody's.
+    pub(crate) with_addresses: bool,
     /// CF: needs the fragment with the preceding PN.
     pub(crate) continues: bool,
     /// MF: needs the fragment with the following PN.
     pub(crate) continued: bool,
     pub(crate) at: Instant,
+}
+
+impl Fragment {
+    /// What precedes the SDU's own octets when it is delivered.
+    pub(crate) fn front(&self) -> &[u8] {
+        if self.with_addresses { &[] } else { &self.addresses }
+    }
 }
 
 /// Effects of one fragment on the counters.
@@ -101,7 +110,7 @@ impl Reassembler {
             (Ok(Some(before)), Ok(Some(behind))) => {
                 let parts = before.iter().rev().map(|&index| self.part(index));
                 let parts = parts.chain([octets]).chain(behind.iter().map(|&index| self.part(index)));
-                match buffer.push(&fragment.addresses, parts) {
+                match buffer.push(fragment.front(), parts) {
                     Ok(()) => outcome.reassembled += 1,
                     Err(TooLong) => outcome.too_long += 1,
                 }
@@ -184,7 +193,8 @@ impl Reassembler {
             }
             let joins = |&index: &usize| {
                 let other = &self.held[index].fragment;
-                other.addresses == fragment.addresses && towards.answers(other)
+                let is_alike = other.with_addresses == fragment.with_addresses;
+                is_alike && other.addresses == fragment.addresses && towards.answers(other)
             };
             let index = candidates.find(joins).ok_or(Mismatch)?;
             at = self.held[index].fragment;
@@ -282,7 +292,15 @@ mod tests {
 
     fn fragment(an: u8, pn: u64, continues: bool, continued: bool, milliseconds: u64) -> Fragment {
         let at = Instant::after_start(Duration::from_millis(milliseconds));
-        Fragment { an: An::from_tci(an), pn, addresses: [0; 12], continues, continued, at }
+        Fragment {
+            an: An::from_tci(an),
+            pn,
+            addresses: [0; 12],
+            with_addresses: false,
+            continues,
+            continued,
+            at,
+        }
     }
 
     /// The octets of a piece tell which one it is.

@@ -221,9 +221,10 @@ impl SecY {
     ) -> Result<(), ReceiveDiscard> {
         let (addresses, behind) = frame.split_first_chunk().ok_or(ReceiveDiscard::TooShort)?;
         let (headers, data) = behind[open.tag..].split_at(open.extension_octets.unwrap_or(0));
-        let (segments, continued, data) = if *headers == padded::MARK {
+        let with_addresses = *headers == padded::COVER_MARK;
+        let (segments, continued, data) = if *headers == padded::MARK || with_addresses {
             let secure_data = data.get(..open.secure_data).unwrap_or(data);
-            let Some(contents) = inside_padded(open, secure_data)? else {
+            let Some(contents) = inside_padded(open, secure_data, with_addresses)? else {
                 buffer.note_padding();
                 return Ok(());
             };
@@ -237,6 +238,7 @@ impl SecY {
             an: open.an,
             pn: open.pn.number(),
             addresses: *addresses,
+            with_addresses,
             continues: segments.continues(),
             continued,
             at: now,
@@ -387,12 +389,20 @@ impl SecY {
 }
 
 /// What a verified padded frame holds; `None` if that is padding alone.
-fn inside_padded(open: &Open, secure_data: &[u8]) -> Result<Option<Contents>, ReceiveDiscard> {
+fn inside_padded(
+    open: &Open,
+    secure_data: &[u8],
+    with_addresses: bool,
+) -> Result<Option<Contents>, ReceiveDiscard> {
     // MF stands inside.
     if open.more_fragments {
         return Err(ReceiveDiscard::Malformed(ExtensionError::MoreFragments));
     }
-    Contents::parse(secure_data).map_err(ReceiveDiscard::Malformed)
+    let contents = match Contents::parse(secure_data) {
+        Ok(Some(contents)) if with_addresses => contents.with_addresses().map(Some),
+        contents => contents,
+    };
+    contents.map_err(ReceiveDiscard::Malformed)
 }
 
 impl UnmatchedFrame {

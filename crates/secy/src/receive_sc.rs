@@ -126,7 +126,7 @@ impl ReceiveSc {
             let continues = index == 0 && frame.continues;
             let continued = index == last && frame.continued;
             if !continues && !continued {
-                match buffer.push(&frame.addresses, iter::once(segment)) {
+                match buffer.push(frame.front(), iter::once(segment)) {
                     Ok(()) => sa.counters.in_sdus_separated += 1,
                     Err(TooLong) => sa.counters.in_sdus_too_long += 1,
                 }

@@ -79,20 +79,20 @@ impl SduBuffer {
         self.padding = 0;
     }
 
-    /// Appends an SDU made of `parts`. An SDU that exceeds a buffer of the right size is longer than any
+    /// Appends an SDU made of `front` and `parts`: DA and SA first. An SDU that exceeds a buffer of the right size is longer than any
     /// legal SDU.
     pub(crate) fn push<'p>(
         &mut self,
-        addresses: &Addresses,
+        front: &[u8],
         parts: impl Iterator<Item = &'p [u8]> + Clone,
     ) -> Result<(), TooLong> {
-        let octets = ADDRESSES_OCTETS + parts.clone().map(<[u8]>::len).sum::<usize>();
+        let octets = front.len() + parts.clone().map(<[u8]>::len).sum::<usize>();
         let full =
             self.octets.len() + octets > self.octets.capacity() || self.ends.len() == self.ends.capacity();
         if octets > SDU_OCTETS || full {
             return Err(TooLong);
         }
-        self.octets.extend_from_slice(addresses);
+        self.octets.extend_from_slice(front);
         parts.for_each(|part| self.octets.extend_from_slice(part));
         self.ends.push(self.octets.len());
         Ok(())

@@ -232,6 +232,12 @@ impl SecY {
         self.encoding_sa
     }
 
+    /// The enabled transmit SA, and the PN of its next frame; `None` if there is none.
+    pub fn next_pn(&self) -> Option<(An, Pn)> {
+        let an = self.encoding_sa?;
+        Some((an, self.transmit[an.index()].as_ref()?.pns.next()?))
+    }
+
     /// The transmit SAs, in the order of their ANs.
     pub fn transmit_sas(&self) -> impl Iterator<Item = &TransmitSa> {
         self.transmit.iter().flatten().map(|sa| &**sa)

@@ -42,6 +42,9 @@ pub struct FrameLayout {
     pub chain: u16,
     /// Octets of padding behind the last segment, of a padded frame.
     pub padding: Option<u16>,
+    /// The SDUs of a padded frame have their DA and SA inside ([`padded::COVER_MARK`]). One segment of no octets, which
+    /// begins an SDU, is then padding alone.
+    pub with_addresses: bool,
 }
 
 impl FrameLayout {
@@ -57,7 +60,7 @@ impl FrameLayout {
     fn encode(&self, behind_tag: &mut [u8]) {
         let Some(padding) = self.padding else { return self.segments.encode(behind_tag) };
         let (mark, secure_data) = behind_tag.split_at_mut(padded::MARK.len());
-        mark.copy_from_slice(&padded::MARK);
+        mark.copy_from_slice(if self.with_addresses { &padded::COVER_MARK } else { &padded::MARK });
         Contents { segments: self.segments, more_fragments: self.chain > 0 }.encode(secure_data);
         // The chunk has octets of earlier frames there.
         let behind_segments = secure_data.len() - usize::from(padding);
@@ -203,7 +206,12 @@ fn admit(
     layout: Option<&FrameLayout>,
 ) -> Result<Seal, TransmitDiscard> {
     // A segment that continues an SDU may be shorter than an EtherType.
-    let shortest = if layout.is_some() { ADDRESSES_OCTETS + 1 } else { HEADER_OCTETS };
+    let shortest = match layout {
+        None => HEADER_OCTETS,
+        // Such a frame may hold nothing.
+        Some(layout) if layout.with_addresses => ADDRESSES_OCTETS,
+        Some(_) => ADDRESSES_OCTETS + 1,
+    };
     if frame.len() < shortest {
         return Err(TransmitDiscard::TooShort);
     }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use secy::fragment::Rules;
 use secy::{FrameSizes, ReceiveDiscard, SciInclusion, Settings};
 use suite::CipherSuite;
-use wire::extension::padded::MARK;
+use wire::extension::padded::{COVER_MARK, MARK};
 use wire::{ExtensionError, Instant};
 
 const SUITE: CipherSuite = CipherSuite::GcmAes128;
@@ -221,6 +221,75 @@ fn padding_alone_is_counted_and_nothing_is_delivered() {
     assert_eq!(moved(&before, &books(&rx)), "InPktsOK 3, InOctetsDecrypted 1466");
     let frame = forged(4, &[inside(40, false, false)], 60);
     assert_eq!(delivered(&mut rx, &[frame.seal()]), [sdu_of(&frame.data[2..42])]);
+}
+
+/// A frame of cover with these headers inside, and `data` behind them.
+fn covered(pn: u64, headers: &[u16], data: &[u8]) -> Forged {
+    let inside: Vec<u8> = headers.iter().flat_map(|header| header.to_be_bytes()).collect();
+    Forged::new(SUITE, pn, &[&inside[..], data].concat()).with_headers(&[u16::from_be_bytes(COVER_MARK)])
+}
+
+/// With cover each SDU has its addresses inside, and those of the frame are nobody's.
+#[test]
+fn addresses_inside_are_those_of_the_sdu() {
+    let mut rx = receiver(SETTINGS, SUITE, 1, 64);
+    let whole: Vec<u8> = (0..60).collect();
+    let frame = covered(1, &[inside(60, false, false)], &[&whole[..], &[0; 90]].concat()).seal();
+    assert_eq!(delivered(&mut rx, std::slice::from_ref(&frame)), std::slice::from_ref(&whole));
+    // Once more: it is a duplicate, as all others are.
+    let outcome = verify_fragments(&mut rx, Instant::START, &[frame], &mut buffer(1)).remove(0);
+    assert_eq!(outcome, Err(ReceiveDiscard::Duplicate));
+    let [head, tail] = [&whole[..20], &whole[20..]];
+    let frames = [
+        covered(2, &[inside(20, true, false)], head),
+        covered(3, &[inside(40, false, true) | 1, inside(60, false, false)], &[tail, &whole].concat()),
+    ];
+    assert_eq!(delivered(&mut rx, &frames.map(|frame| frame.seal())), [whole.clone(), whole.clone()]);
+    // Nothing at all is delivered of a frame that holds nothing.
+    let mut buffer = buffer(1);
+    let frames = [covered(4, &[0], &[0; 100]).seal()];
+    assert_eq!(verify_fragments(&mut rx, Instant::START, &frames, &mut buffer), [Ok(vec![])]);
+    assert_eq!(buffer.padding(), 1);
+}
+
+/// Octets of one kind of frame never come under the addresses of the other kind.
+#[test]
+fn parts_of_both_kinds_of_padded_frames_do_not_join() {
+    for cover_first in [true, false] {
+        let mut rx = receiver(SETTINGS, SUITE, 1, 64);
+        let data = [7; 40];
+        let part = |pn, cover: bool, header| match cover {
+            true => covered(pn, &[header], &data).seal(),
+            false => forged(pn, &[header], 40).seal(),
+        };
+        let frames =
+            [part(1, cover_first, inside(40, true, false)), part(2, !cover_first, inside(40, false, true))];
+        assert_eq!(delivered(&mut rx, &frames), Vec::<Vec<u8>>::new());
+        let c = rx.receive_scs().next().expect("one SC").counters();
+        assert_eq!((c.in_pieces_mismatched, c.in_sdus_reassembled), (1, 0));
+    }
+}
+
+#[test]
+fn sdus_without_room_for_their_addresses_are_a_typed_discard() {
+    use ExtensionError::{MoreFragments, ShortSegment, Sum};
+    let rows: [(&[u16], ExtensionError); 5] = [
+        (&[inside(13, false, false)], ShortSegment),
+        (&[inside(13, true, false)], ShortSegment),
+        (&[inside(14, false, false) | 1, inside(13, false, false)], ShortSegment),
+        (&[inside(41, false, false)], Sum),
+        (&[inside(14, true, false) | 1, inside(14, false, false)], MoreFragments),
+    ];
+    for (headers, error) in rows {
+        let mut rx = receiver(SETTINGS, SUITE, 1, 64);
+        let frame = covered(1, headers, &[1; 40]).seal();
+        let outcome = verify_fragments(&mut rx, Instant::START, &[frame], &mut buffer(1)).remove(0);
+        assert_eq!(outcome, Err(ReceiveDiscard::Malformed(error)), "{headers:04x?}");
+    }
+    let mut rx = receiver(Settings { reassemble: false, ..SETTINGS }, SUITE, 1, 64);
+    let frame = covered(1, &[inside(40, false, false)], &[1; 40]).seal();
+    assert_eq!(delivered(&mut rx, &[frame]), Vec::<Vec<u8>>::new());
+    assert_eq!(rx.counters().in_pkts_bad_tag, 1);
 }
 
 /// A receiver that does not know padded frames would deliver their headers with them: it takes them for malformed. One that

@@ -18,9 +18,10 @@ use netdev::queue_port::FRAMES_EACH;
 use secy::fragment::MOST_FRAGMENTS;
 use secy::{SDU_OCTETS, SciInclusion};
 use suite::ICV_OCTETS;
-use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
 
 use super::padding;
+use crate::padding::word;
 use crate::{Finding, Keys, Link, Mtu, WholeSdus};
 
 /// Reads the MTU of an interface, in octets.
@@ -134,23 +135,28 @@ pub fn usual_mtus(link: &Link) -> Mtus {
 
 /// Refuses sizes of padded frames that the protected side does not carry, and such that payloads need too many of.
 pub(super) fn fit_padding(link: &Link, mtus: Mtus) -> Result<(), String> {
-    let largest = link.padding().octets().last().map_or(0, |&octets| usize::from(octets));
+    let sizes = link.padding();
+    let (word, is_cover) = (word(&sizes), sizes.cover_rate().is_some());
+    let largest = sizes.octets().last().map_or(0, |&octets| usize::from(octets));
     let carried = mtus.protected + HEADER_OCTETS;
     if largest > carried {
         return Err(format!(
-            "padding has {largest}, and the protected side carries frames of up to {carried} octets; use sizes up to that, or raise its MTU to {}",
+            "{word} has {largest}, and the protected side carries frames of up to {carried} octets; use sizes up to that, or raise its MTU to {}",
             largest - HEADER_OCTETS
         ));
     }
-    if link.padding().is_none() {
+    if sizes.is_none() {
         return Ok(());
     }
     let rules = padding::rules(link, mtus);
     // The queue between the SecY of a site and its tunnel has room for a burst of these.
     let fragments = if link.in_site { FRAMES_EACH.min(MOST_FRAGMENTS) } else { MOST_FRAGMENTS };
+    // With cover the parts of a payload hold its addresses as well.
+    let inside = if is_cover { ADDRESSES_OCTETS } else { 0 };
     let longest = HEADER_OCTETS + mtus.plain + VLAN_TAGS * VLAN_TAG_OCTETS;
-    let fits =
-        |size: usize| padding::of_largest(rules, size).longest_of(fragments) >= longest.min(SDU_OCTETS);
+    let fits = |size: usize| {
+        padding::of_largest(rules, size).longest_of(fragments) >= longest.min(SDU_OCTETS) + inside
+    };
     if fits(largest) {
         return Ok(());
     }
@@ -158,7 +164,7 @@ pub(super) fn fit_padding(link: &Link, mtus: Mtus) -> Result<(), String> {
     let larger =
         least.map(|size| format!("have {size} or more as the largest size, or ")).unwrap_or_default();
     Err(format!(
-        "padding has sizes up to {largest}, and payloads of {} octets need more than {fragments} frames of that; {larger}lower the MTU of {}",
+        "{word} has sizes up to {largest}, and payloads of {} octets need more than {fragments} frames of that; {larger}lower the MTU of {}",
         mtus.plain, link.plain
     ))
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use dataplane::cover::queue_octets;
 use secy::ExpressClasses;
 use secy::fragment::{Plan, Rules, Sdu};
 use wire::ethernet::HEADER_OCTETS;
 use wire::extension::EXTENSION_OCTETS;
 
 use super::mtus::{Mtus, fit_padding, usual_mtus};
-use crate::lifetime::USUAL_FRAMES_A_SECOND;
+use crate::lifetime::{AROUND_OCTETS, USUAL_FRAMES_A_SECOND};
 use crate::{Link, Mtu};
 
 /// Payloads of which the cost is told: the shortest of Ethernet, one of middle length, a full one.
@@ -20,6 +21,9 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>
     let sizes = link.padding();
     if sizes.is_none() {
         return Ok(());
+    }
+    if let Some(rate) = sizes.cover_rate() {
+        return write_cover(f, link, mtus, rate.get());
     }
     let words: Vec<_> = sizes.octets().iter().map(ToString::to_string).collect();
     let when = if link.mka().is_some() { ", if all peers announce that they take such frames" } else { "" };
@@ -43,6 +47,35 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>
     Ok(())
 }
 
+/// Writes rate and size of cover, and their cost.
+fn write_cover(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>, rate: u16) -> fmt::Result {
+    let mtus = mtus.copied().unwrap_or_else(|| with_room(link));
+    let (size, frames) = (link.padding().octets()[0], u64::from(rate));
+    let when = if link.mka().is_some() { ", if all peers announce that they take such frames" } else { "" };
+    writeln!(f, "  cover      {rate} frames of {size} octets a second, whatever is sent{when}")?;
+    if let Err(why) = fit_padding(link, mtus) {
+        return writeln!(f, "             {why}");
+    }
+    // A header in clear, and one for the only segment.
+    let inside = rules(link, mtus).capacity.saturating_sub(2 * EXTENSION_OCTETS) as u64;
+    let kbits = |octets: u64| octets * 8 * frames / 1000;
+    writeln!(
+        f,
+        "             on the wire {} kbit/s at all times, and {} packet numbers a day; for the machines at most {} kbit/s",
+        kbits(u64::from(size) + AROUND_OCTETS),
+        frames * SECONDS_A_DAY,
+        kbits(inside)
+    )?;
+    let waits = queue_octets(size, rate) as u64;
+    writeln!(
+        f,
+        "             a frame waits up to {} us for its tick; while more comes than leaves, up to {} octets wait, for {} ms, and others are dropped",
+        1_000_000 / frames,
+        waits,
+        waits * 1000 / (inside * frames).max(1)
+    )
+}
+
 /// MTUs while nobody has looked at the interfaces: the protected side's carries the largest size, unless the configuration says which it is.
 fn with_room(link: &Link) -> Mtus {
     let mtus = usual_mtus(link);
@@ -58,7 +91,8 @@ fn with_room(link: &Link) -> Mtus {
 /// Rules by which the link's frames are planned.
 pub(super) fn rules(link: &Link, mtus: Mtus) -> Rules {
     let settings = link.secy_settings(mtus.protected);
-    let concatenate = link.fragmentation.is_some_and(|how| how.concatenate);
+    let is_cover = link.padding().cover_rate().is_some();
+    let concatenate = is_cover || link.fragmentation.is_some_and(|how| how.concatenate);
     Rules::new(&settings, true, concatenate).padded(&settings, &link.padding())
 }
 

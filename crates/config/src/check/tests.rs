@@ -154,6 +154,26 @@ fn the_plan_tells_what_padding_costs_and_refuses_sizes_that_do_not_fit() {
     assert!(judged(&config, 1500, 1500).is_ok());
 }
 
+#[test]
+fn the_plan_tells_what_cover_costs_and_refuses_a_size_that_does_not_fit() {
+    let plan = |more: &str| Plan::new(&configured(more), Some(&|_| Ok(1500))).unwrap().to_string();
+    let said = "\n  cover      1000 frames of 1514 octets a second, whatever is sent
+             on the wire 12304 kbit/s at all times, and 86400000 packet numbers a day; for the machines at most 11728 kbit/s
+             a frame waits up to 1000 us for its tick; while more comes than leaves, up to 262144 octets wait, for 178 ms, and others are dropped\n";
+    let covered = plan("cover = { rate = 1000, size = 1514 }");
+    assert!(covered.contains(said), "{covered}");
+    assert!(!covered.contains("padding"), "{covered}");
+    let fits = |more: &str, plain| judged(&configured(more), plain, 1500).map(|_| ());
+    assert_eq!(
+        fits("cover = { rate = 10, size = 1515 }", 1500),
+        Err(vec!["gw.toml:3: link \"press\": cover has 1515, and the protected side carries frames of up to 1514 octets; use sizes up to that, or raise its MTU to 1501".to_owned()])
+    );
+    // 32 * 282 = 9024, and 9000 octets have addresses and an EtherType before them, and up to two VLAN tags: no SDU has more than 9022.
+    let [refused] = &fits("cover = { rate = 10, size = 329 }", 9000).unwrap_err()[..] else { panic!() };
+    assert!(refused.contains("need more than 33 frames of that; have 330 or more"), "{refused}");
+    assert_eq!(fits("cover = { rate = 10, size = 330 }", 9000), Ok(()));
+}
+
 /// Without a look at the interfaces their MTUs are taken to carry the sizes, unless the configuration says that they do not.
 #[test]
 fn the_plan_tells_what_padding_costs_without_interfaces_too() {

@@ -55,6 +55,13 @@ pub(in super::super) fn validate_all<'r>(
                         findings.error(value.span(), text);
                     }
                     judge.beside(link, &cell, findings);
+                    if link.padding().cover_rate().is_some() {
+                        let text = format!(
+                            "{}link {:?} has [link.cover], and cyclic frames would leave between its ticks; remove [link.cover], or give the cell ports of its own",
+                            judge.label, link.name
+                        );
+                        findings.error(judge.span.clone(), text);
+                    }
                     link.cell = Some(Box::new(cell));
                 }
             }

@@ -190,7 +190,32 @@ section! {
         #[serde(rename = "static")]
         static_keys: Option<Spanned<RawStatic>>,
         mka: Option<Spanned<RawMka>>,
+        cover: Option<Spanned<RawCover>>,
     }
+}
+
+section! {
+    COVER: RawCover, CoverKeys {
+        path: &["link", "cover"],
+        many: false,
+        needed: false,
+        meaning: "Frames leave at a constant rate and all have one size, whatever the machines send; addresses are hidden too. With MKA if all members announce that they take such frames; with static keys the other end needs `[link.cover]`, `padding` or `fragment` too. Frames then pass through user space. `check` prints what it costs.",
+    }
+    keys {
+        rate: i64 {
+            kind: Kind::Number { from: 10, to: 10_000 },
+            absent: Needed,
+            meaning: "Frames a second.",
+            example: "rate = 500",
+        }
+        size: i64 {
+            kind: Kind::Number { from: FrameSizes::LEAST_OCTETS as i64, to: FrameSizes::MOST_OCTETS as i64 },
+            absent: Needed,
+            meaning: "Octets of each frame from its destination address on, as a capture shows it.",
+            example: "size = 1514",
+        }
+    }
+    sections {}
 }
 
 section! {

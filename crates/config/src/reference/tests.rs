@@ -172,6 +172,9 @@ fn base() -> Vec<Block> {
             ],
         ),
         block(&["fieldbus", "relation"], RELATION),
+        block(&["link"], &[("name", "\"covered\""), ("plain", "\"e12\""), ("protected", "\"e13\"")]),
+        block(&["link", "mka"], &[("cak_file", "\"b.256\"")]),
+        block(&["link", "cover"], &[("rate", "1000"), ("size", "512")]),
         block(&["fleet"], &[("directory", "\"a.redb\""), ("operator", &key), ("identity", "\"i.key\"")]),
     ]
 }
@@ -326,6 +329,7 @@ fn takes(section: &Section, key: &Key, value: &str) -> bool {
                 && !error.text.contains("experimental")
                 && !error.text.contains("protect = true does not go with")
                 && !error.text.contains("paths do not go with")
+                && !error.text.contains("cover does not go with")
         }),
     })
 }

@@ -17,7 +17,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "mtuu = 1",
-        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, padding, express, express_classes, clear_vlan, bypass, link_loss, allow_addresses, static, mka",
+        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, padding, express, express_classes, clear_vlan, bypass, link_loss, allow_addresses, static, mka, cover",
     ),
     (
         "[gateway]",

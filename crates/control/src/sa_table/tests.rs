@@ -1,6 +1,8 @@
 mod express;
 
 use super::*;
+use std::num::NonZeroU16;
+
 use mka::FragmentAgreement;
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
 use suite::{CipherSuite, Sak, Salt};
@@ -231,6 +233,23 @@ fn padding_follows_the_enabled_sak_and_the_settings() {
         assert!(!ends.pipeline.is_fragmenting(), "{kn}");
         set(&mut ends, sizes);
         assert_eq!(ends.pipeline.is_fragmenting(), padded, "{kn}");
+    }
+}
+
+/// Frames that leave at a constant rate do so under a SAK for which all announced padded frames, and what waits stays at a change of SAKs.
+#[test]
+fn cover_follows_the_enabled_sak() {
+    let mut ends = Ends::new();
+    let cover = FrameSizes::cover(256, NonZeroU16::new(100).unwrap()).unwrap();
+    ends.table.set(64, padded_to(cover), false, false);
+    let pads = FragmentAgreement { pad: true, ..WHOLE };
+    for (kn, (fragmentation, covers)) in (1..).zip([(pads, true), (pads, true), (WHOLE, false), (pads, true)])
+    {
+        let sak = sak(kn, CipherSuite::GcmAes128, [1]);
+        ends.apply_event(Event::Install(Box::new(Association { fragmentation, ..*sak })));
+        ends.apply_event(Event::EnableTransmit(ki(kn)));
+        ends.apply_event(Event::Retire(ki(kn - 1)));
+        assert_eq!(ends.pipeline.held_until().is_some(), covers, "{kn}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! authenticated then, and a frame that breaks their rules is told all the same.
 
 use wire::ethernet::{ADDRESSES_OCTETS, Header};
-use wire::extension::padded::MARK;
+use wire::extension::padded::{COVER_MARK, MARK};
 use wire::extension::{self, EXTENSION_OCTETS};
 use wire::{EtherType, ExtensionError, SecTag, SecTagError, Segments};
 
@@ -68,10 +68,12 @@ impl Macsec {
         let (headers, _) = behind.split_at(count * EXTENSION_OCTETS);
         let from_data = original.saturating_sub(tag.octets() + headers.len());
         let secure_data = tag.secure_data_octets(from_data);
-        let segments = secure_data.map_or(Err(ExtensionError::Sum), |octets| match headers == MARK {
-            // Where its SDUs begin and end is encrypted.
-            true => Ok(Segments::one(octets as u16, false)),
-            false => Segments::parse(headers, octets),
+        let segments = secure_data.map_or(Err(ExtensionError::Sum), |octets| {
+            match headers == MARK || headers == COVER_MARK {
+                // Where its SDUs begin and end is encrypted.
+                true => Ok(Segments::one(octets as u16, false)),
+                false => Segments::parse(headers, octets),
+            }
         });
         let padding = secure_data.map_or(0, |octets| from_data - octets - wire::sectag::ICV_OCTETS);
         let extensions = headers.chunks_exact(2).map(|h| u16::from_be_bytes([h[0], h[1]])).collect();

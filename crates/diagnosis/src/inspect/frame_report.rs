@@ -238,8 +238,13 @@ impl fmt::Display for SecTagReport {
             }
         }
         for ExtensionReport { segl, reserved, cf, ext } in &self.extensions {
-            if (*segl, *reserved, *cf, *ext) == (0, 1, false, false) {
-                write!(f, " PADDED")?;
+            let mark = match (*segl, *reserved, *cf, *ext) {
+                (0, 1, false, false) => Some(" PADDED"),
+                (0, 3, false, false) => Some(" COVER"),
+                _ => None,
+            };
+            if let Some(mark) = mark {
+                f.write_str(mark)?;
                 continue;
             }
             write!(f, " EXT[{segl}{}", if *cf { " CF" } else { "" })?;

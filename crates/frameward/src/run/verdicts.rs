@@ -327,9 +327,12 @@ fn of_link(link: &LinkReport, all_speak: bool) -> Counted {
     let sent =
         |sc: &TransmitScReport| sc.counters.value("OutPktsProtected") + sc.counters.value("OutPktsEncrypted");
     let scs = [Some(&secy.transmit), secy.express.as_ref()];
+    // A frame of padding alone asks nobody for an answer.
+    let empty = secy.counters.value("OutPktsCoverEmpty");
     let [ordinary, express] = scs.map(|sc| sc.filter(|_| all_speak).map_or(0, sent));
+    let ordinary = ordinary.saturating_sub(empty);
     let mut counted = Counted {
-        sent: secy.transmit_scs().map(sent).sum(),
+        sent: secy.transmit_scs().map(sent).sum::<u64>().saturating_sub(empty),
         clear: secy.counters.value("InPktsNoTag"),
         no_sa: secy.counters.value("InPktsNoSAError"),
         passed: secy.counters.value("InPktsOtherSci"),

@@ -4,11 +4,12 @@ use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{KeyedSa, Replay};
 use pcap_file::Endianness;
 use secy::fragment::Rules;
-use secy::{ConfidentialityOffset, Protection, Settings};
+use secy::{ConfidentialityOffset, FrameLayout, Protection, Settings};
 use suite::CipherSuite;
+use wire::Segments;
 
-use super::ends::fragments::{REASSEMBLING, chain, send};
-use super::ends::{A, End, SETTINGS, protected, sdus, sender};
+use super::ends::fragments::{Assembled, REASSEMBLING, chain, protect_assembled, send};
+use super::ends::{A, End, Outcome, SETTINGS, protected, sdus, sender};
 use super::{ENDS, Told, inspect, pcap, pcapng, sas, timed};
 
 const GCM: CipherSuite = CipherSuite::GcmAes128;
@@ -243,6 +244,31 @@ fn our_gateways_padded_frames() {
     );
     let told = with(ENDS, &wire);
     assert_eq!((told.sdus(), told.summary.bad), (sdus, 0));
+}
+
+/// A frame of cover with this SDU, or with none.
+pub(crate) fn covered(sdu: &[u8], padding: u16) -> Assembled {
+    let segments = Segments::one(sdu.len() as u16, false);
+    let layout = FrameLayout { segments, chain: 0, padding: Some(padding), with_addresses: true };
+    ([&[0x5a; 12], sdu].concat(), Some(layout))
+}
+
+/// Their SDUs have addresses of their own, and some hold nothing.
+#[test]
+fn our_gateways_cover() {
+    let sdu = super::ends::sdu(100, 1);
+    let settings = Settings { mtu: 1500, ..REASSEMBLING };
+    let assembled = [covered(&sdu, 40), covered(&[], 40 + sdu.len() as u16)];
+    let wire = protect_assembled(&mut sender(A, settings, GCM, 90), &assembled);
+    let wire: Vec<_> = wire.into_iter().map(Outcome::passed).collect();
+    assert_eq!(wire[0].len(), wire[1].len());
+    let told = inspect(&pcap(&timed(&wire)), None);
+    assert_eq!(told.summary.bad, 0);
+    assert!(
+        told.frames.iter().all(|(report, _)| report.sectag.as_ref().unwrap().to_string().contains(" COVER"))
+    );
+    let told = with(ENDS, &wire);
+    assert_eq!((told.sdus(), told.summary.bad), (vec![sdu], 0));
 }
 
 #[test]

@@ -10,9 +10,10 @@ use suite::CipherSuite;
 use testkit::fixture::vectors;
 
 use super::command::Directory;
-use super::ends::fragments::{EXT, Forged, MF, REASSEMBLING, data, header, send};
-use super::ends::{A, SETTINGS, protected, sdu, sdus, sender};
+use super::ends::fragments::{EXT, Forged, MF, REASSEMBLING, data, header, protect_assembled, send};
+use super::ends::{A, Outcome, SETTINGS, protected, sdu, sdus, sender};
 use super::fixtures::keys;
+use super::reasons::covered;
 use super::{ENDS, inspect, pcap, sas, timed};
 
 const GCM: CipherSuite = CipherSuite::GcmAes128;
@@ -129,10 +130,13 @@ fn the_dissector_takes_padded_frames_for_what_they_are() {
     let settings = Settings { mtu: 1500, ..REASSEMBLING };
     let sizes = secy::FrameSizes::new(&[256, 1514]).unwrap();
     let rules = Rules::new(&settings, true, false).padded(&settings, &sizes);
-    let wire = send(&mut sender(A, settings, GCM, 90), &rules, &[sdu(1512, 1)]);
+    let mut a = sender(A, settings, GCM, 90);
+    let mut wire = send(&mut a, &rules, &[sdu(1512, 1)]);
+    wire.extend(protect_assembled(&mut a, &[covered(&[], 98)]).into_iter().map(Outcome::passed));
     let fields = ["frameward.extension", "frameward.data.length", "frameward.segment.length", "_ws.expert"];
     let told = dissected(&directory, &wire, &fields);
-    assert_eq!(told, [format!("0x0004|{}||", 1514 - 46), format!("0x0004|{}||", 256 - 46)]);
+    let seen = |mark: &str, octets| format!("{mark}|{octets}||");
+    assert_eq!(told, [seen("0x0004", 1514 - 46), seen("0x0004", 256 - 46), seen("0x000c", 100)]);
 }
 
 #[test]

@@ -59,6 +59,7 @@ impl Group {
                     an,
                     pn,
                     addresses: [of; 12],
+                    with_addresses: false,
                     continues,
                     continued,
                     at: Instant::START,
@@ -253,10 +254,11 @@ fn in_no_order_of_frames_do_fragments_join_that_do_not_belong_together() {
 }
 
 /// What is wrong with one link of a chain: the fragment behind it is of another SDU, or missing.
-const FAULTS: [fn(&mut Fragment); 5] = [
+const FAULTS: [fn(&mut Fragment); 6] = [
     |behind| behind.pn += 1_000,
     |behind| behind.an = An::ALL[1],
     |behind| behind.addresses = [9; 12],
+    |behind| behind.with_addresses = true,
     |behind| behind.continues = false,
     |_| (),
 ];
@@ -274,7 +276,18 @@ fn a_chain_joins_only_if_each_link_is_right() {
                 .map(|index| {
                     let (continues, continued) = (index > 0, index + 1 < len);
                     let (pn, at) = (7 + index as u64, Instant::START);
-                    (index, Fragment { an: FIRST, pn, addresses: [1; 12], continues, continued, at })
+                    (
+                        index,
+                        Fragment {
+                            an: FIRST,
+                            pn,
+                            addresses: [1; 12],
+                            with_addresses: false,
+                            continues,
+                            continued,
+                            at,
+                        },
+                    )
                 })
                 .collect();
             FAULTS[fault](&mut parts[link].1);
@@ -295,7 +308,7 @@ fn a_chain_joins_only_if_each_link_is_right() {
             let joined = buffer.sdus(0..buffer.len()).next().map(|sdu| sdu[12..].to_vec());
             let right = fault + 1 == FAULTS.len();
             // Whoever has lost its CF begins an SDU of its own.
-            let own = (fault == 3 && last >= link).then(|| whole[link..].to_vec());
+            let own = (fault == 4 && last >= link).then(|| whole[link..].to_vec());
             let expected = if right { Some(whole) } else { own };
             assert_eq!(joined, expected, "NOT SO: fragments of one SDU join: {len}, {last}, {fault}, {link}");
         }
@@ -310,6 +323,7 @@ fn no_more_fragments_are_held_than_there_is_room_for() {
             an: FIRST,
             pn: 2 * pn,
             addresses: [1; 12],
+            with_addresses: false,
             continues: false,
             continued: true,
             at: Instant::START,

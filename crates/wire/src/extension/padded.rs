@@ -15,13 +15,24 @@
 //! that its SDU goes on in the frame with the next PN. EXT says that another header follows. Padding has any length, 0
 //! included; it is sent as zeros, and nobody looks at it. Secure data that begins with a header of 0 is padding alone.
 //!
-//! Left out on purpose: DA and SA stay in front of the SecTAG, as switches need them; 802.1AEdk hides them as well.
+//! *Cover*: with bit 0x0008 beside, the header in clear is 000c, and each SDU is a whole frame, which begins with its own DA
+//! and SA. Those in front of the SecTAG are then the same in all frames of a station, and tell nothing of who speaks with
+//! whom. A segment that begins such an SDU holds an Ethernet header at least.
+//!
+//! Left out on purpose: without cover DA and SA stay in front of the SecTAG, as switches need them; 802.1AEdk hides them as
+//! well.
 
 use super::{CF, EXT, EXTENSION_OCTETS, ExtensionError, SEGMENTS, Segments};
-use crate::ethernet::ETHERTYPE_OCTETS;
+use crate::MacAddr;
+use crate::ethernet::{ETHERTYPE_OCTETS, HEADER_OCTETS};
 
 /// The extension header of a padded frame, as it stands in clear.
 pub const MARK: [u8; EXTENSION_OCTETS] = [0x00, 0x04];
+/// The extension header of a padded frame whose SDUs have their addresses inside, as it stands in clear.
+pub const COVER_MARK: [u8; EXTENSION_OCTETS] = [0x00, 0x0c];
+/// Destination of frames whose SDUs have their addresses inside: a group address, locally administered, so that each switch
+/// passes them on. No receiver looks at it.
+pub const COVER_DESTINATION: MacAddr = MacAddr([0xf3, 0x46, 0x57, 0, 0, 1]);
 /// Longest segment that a header can describe.
 pub const SEGMENT_OCTETS: usize = 0x1fff;
 
@@ -82,6 +93,20 @@ impl Contents {
             }
         }
         Err(ExtensionError::Count)
+    }
+
+    /// These contents, if each SDU that begins in them can have its addresses inside.
+    ///
+    /// # Errors
+    /// [`ExtensionError::ShortSegment`].
+    pub fn with_addresses(self) -> Result<Self, ExtensionError> {
+        let continued = usize::from(self.segments.continues());
+        let mut begun = self.segments.lengths().iter().skip(continued);
+        if begun.all(|&octets| usize::from(octets) >= HEADER_OCTETS) {
+            Ok(self)
+        } else {
+            Err(ExtensionError::ShortSegment)
+        }
     }
 
     /// Writes the headers to the first [`header_octets`] octets of `out`.
@@ -180,9 +205,29 @@ mod tests {
     /// So a receiver that does not know padded frames discards them, whatever they hold.
     #[test]
     fn the_mark_is_malformed_for_a_receiver_that_does_not_know_it() {
-        assert_eq!(super::super::count(&MARK), Ok(1));
-        for secure_data in [2, 60, 1500] {
-            assert_eq!(Segments::parse(&MARK, secure_data), Err(ExtensionError::ReservedBits));
+        for mark in [MARK, COVER_MARK] {
+            assert_eq!(super::super::count(&mark), Ok(1));
+            for secure_data in [2, 60, 1500] {
+                assert_eq!(Segments::parse(&mark, secure_data), Err(ExtensionError::ReservedBits));
+            }
+        }
+    }
+
+    #[test]
+    fn what_begins_with_addresses_has_room_for_a_header() {
+        let (y, n) = (true, false);
+        let rows: [(&[Header], bool); 6] = [
+            (&[(14, n, n, n)], y),
+            (&[(13, n, n, n)], n),
+            (&[(13, y, n, n)], n),
+            (&[(1, n, y, n)], y),
+            (&[(1, n, y, y), (14, y, n, n)], y),
+            (&[(1, n, y, y), (13, n, n, n)], n),
+        ];
+        for (headers, fits) in rows {
+            let contents = Contents::parse(&octets(headers, 40)).expect("legal").expect("not padding alone");
+            let expected = if fits { Ok(contents) } else { Err(ExtensionError::ShortSegment) };
+            assert_eq!(contents.with_addresses(), expected, "{headers:?}");
         }
     }
 

@@ -71,7 +71,7 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
         sci,
         refused: match link.padding().is_none() {
             true => mtus.keep_whole(link).err().filter(|_| suits),
-            false => Some(PADDED.to_owned()),
+            false => Some(padded(link).to_owned()),
         },
         secy,
         express: express.then(|| link.fragmentation.map(|how| how.express).unwrap_or_default()),
@@ -109,8 +109,13 @@ fn saks(link: &Link, sas: &StaticSas) -> StaticSaks {
     }
 }
 
-/// Why programs do not take a link whose frames are padded.
-const PADDED: &str = "programs pad no frames; remove padding";
+/// Why programs do not take a link whose frames are padded, or leave at a constant rate.
+fn padded(link: &Link) -> &'static str {
+    match link.padding().cover_rate() {
+        None => "programs pad no frames; remove padding",
+        Some(_) => "programs send no cover; remove [link.cover]",
+    }
+}
 
 /// Where a link's frames will be protected and verified, for `check`.
 pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> LinkPath {
@@ -124,7 +129,7 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
     match place_wanted(io) {
         PlaceWanted::UserSpace => return user_space("io says so"),
         _ if link.cell.is_some() => return user_space("its ports are for the programs of its cell"),
-        _ if !link.padding().is_none() => return user_space(PADDED),
+        _ if !link.padding().is_none() => return user_space(padded(link)),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }
     // Where the kernel is demanded, it is for all frames.

@@ -139,12 +139,14 @@ fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport 
             concatenate: false,
             why_not: None,
             padded: false,
+            covered: false,
             why_not_padded: None,
         };
     };
     let is_wished = !link.padding().is_none();
     let why_not_padded = is_wished.then(|| why_not_padded(agreement)).flatten();
     let padded = is_wished && why_not_padded.is_none();
+    let covered = padded && link.padding().cover_rate().is_some();
     let (fragment, concatenate) = (fragmentation.fragment, fragmentation.concatenate);
     let as_wished =
         link.fragmentation.is_none_or(|how| fragment >= how.fragment && concatenate >= how.concatenate);
@@ -161,7 +163,7 @@ fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport 
         (false, [one]) => Some(format!("{one} is a plain MACsec station, which cannot do it")),
         (false, all) => Some(format!("{} are plain MACsec stations, which cannot do it", all.join(", "))),
     };
-    FragmentReport { fragment, concatenate, why_not, padded, why_not_padded }
+    FragmentReport { fragment, concatenate, why_not, padded, covered, why_not_padded }
 }
 
 /// Why frames are not padded under the SAK that protects.

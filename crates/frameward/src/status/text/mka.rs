@@ -98,12 +98,13 @@ struct Fragmentation<'r>(&'r FragmentReport);
 
 impl fmt::Display for Fragmentation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FragmentReport { fragment, concatenate, why_not, padded, why_not_padded } = self.0;
+        let FragmentReport { fragment, concatenate, why_not, padded, covered, why_not_padded } = self.0;
         let on = |on: bool| if on { "on" } else { "off" };
         write!(f, "fragment {}, concatenate {}", on(*fragment), on(*concatenate))?;
         why_not.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))?;
         match why_not_padded {
             Some(why) => write!(f, "; not padded: {why}"),
+            None if *covered => f.write_str("; padded, at a constant rate"),
             None if *padded => f.write_str("; padded"),
             None => Ok(()),
         }
