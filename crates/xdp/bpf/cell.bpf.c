@@ -240,8 +240,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     // Seq 0: a HELLO.
     if (!relation || !seq) return to_user_space(ctx, &protected_sockets, cell);
     struct received_counters *count = map_lookup(&received, &number);
-    struct machine *machine = map_lookup(&machines, &number);
-    if (!count || !machine) return XDP_DROP;
+    if (!count) return XDP_DROP;
 
     u32 len = octets_of(ctx);
     if (len < header + BEHIND_ETHERTYPE + ICV) return discard(count, IN_TOO_SHORT);
@@ -274,6 +273,9 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (moved.gap_known) add_time(&jitter, number, moved.gap > cycle ? moved.gap - cycle : cycle - moved.gap);
 
     // The front that the machine expects; the tag that was on the wire is gone.
+    // It is looked up here, not before the frame is opened: the stack has no room for it meanwhile.
+    struct machine *machine = map_lookup(&machines, &number);
+    if (!machine) return XDP_DROP;
     u32 tag = machine->tag;
     u16 ethertype = machine->ethertype;
     u32 delivered = HEADER + (tag ? TAG : 0) + FRAME_ID;
