@@ -211,9 +211,11 @@ fn a_session_goes_on_only_where_the_relation_means_the_same_frames() {
     let before = of(Protocol::Goose, Target::Peer);
     assert_eq!(of(Protocol::Goose, Target::Peer).carry_over(&before), [(0, 0), (1, 1)]);
     let group = Target::Group(MacAddr([1, 0x0c, 0xcd, 1, 0, 1]));
-    for (protocol, to) in
-        [(Protocol::SampledValues, Target::Peer), (Protocol::Profinet, Target::Peer), (Protocol::Goose, group)]
-    {
+    for (protocol, to) in [
+        (Protocol::SampledValues, Target::Peer),
+        (Protocol::Profinet, Target::Peer),
+        (Protocol::Goose, group),
+    ] {
         assert_eq!(of(protocol, to).carry_over(&before), [(0, 0)], "{protocol:?} {to:?}");
     }
 }
