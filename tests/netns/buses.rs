@@ -126,7 +126,7 @@ fn other_fieldbuses_pass_a_cell_as_they_were_sent() {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     let other = frame(GOOSE_GROUP, a.mac, &[], EtherType::GOOSE, &[0, 4, 0, 60, 0, 0, 0, 0], 1);
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
-    let heard = pass((&a.namespace, a.ifname), (&b.namespace, b.ifname), &[other.clone()]);
+    let heard = pass((&a.namespace, a.ifname), (&b.namespace, b.ifname), std::slice::from_ref(&other));
     assert_eq!(heard, [other]);
     let wire = wire.stop().unwrap().complete().unwrap();
     let to_group = |frame: &&Frame| frame.octets[..6] == GOOSE_GROUP;
