@@ -16,7 +16,7 @@ use fieldbus::{
 };
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use testkit::fixture::{pcap_frames, vectors};
-use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection};
+use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{Frame, MacAddr};
 
 const PLC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);

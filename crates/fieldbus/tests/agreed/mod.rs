@@ -14,12 +14,13 @@ pub(crate) fn gateways(
 ) -> ([Relations; 2], Vec<Vec<u8>>) {
     let mut cells = [0, 1].map(|end| Relations::new(settings, &relations[end]).unwrap());
     let mut hellos = Vec::new();
-    for number in 0..relations[0].len() {
+    for (number, (one, other)) in relations[0].iter().zip(&relations[1]).enumerate() {
+        let pair = [one, other];
         let master = MasterKey::new(&[3; 32]);
         let mut ends = [0, 1].map(|end| {
             let seed = [(2 * number + end) as u8; 32];
             Handshake::new(
-                &relations[end][number].relation,
+                &pair[end].relation,
                 &master.clone().into(),
                 settings.protection,
                 settings.ethertype,
