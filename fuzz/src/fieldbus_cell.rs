@@ -1,4 +1,5 @@
-//! The data paths of two gateways for three relations, one of them in shadow mode, driven by a list of operations: frames of
+//! The data paths of two gateways for three relations, of PROFINET, EtherCAT and EtherNet/IP, the last of them in shadow mode, driven by a
+//! list of operations: frames of
 //! machines, epochs that end, sessions that come and go, and any octets from either side.
 //!
 //! Promises: no panic; a frame that is delivered was sent by the peer's machine in that relation, comes out octet for octet, once,
@@ -15,7 +16,7 @@ use fieldbus::{
     RelationSettings, Relations, Settings, VlanTag,
 };
 use suite::fieldbus::{KeyContext, MasterKey};
-use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection, Seq};
+use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection, Protocol, Seq, Target};
 use wire::{Frame, MacAddr};
 
 /// The most operations of a run.
@@ -26,8 +27,15 @@ const RELATIONS: usize = 3;
 const SHADOW: usize = 2;
 const HEADROOM: usize = 64;
 const CHUNK: usize = 1700;
-/// The machine's own counter, behind addresses, tag, EtherType and FrameID.
-const COUNTER: usize = 20;
+/// The first octet behind addresses, tag and EtherType.
+const BODY: usize = 18;
+/// The beginning of EtherNet/IP's cyclic packets: IPv4, UDP, item count, sequenced address.
+const ETHERNET_IP: [u8; 36] = [
+    0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 8, 0xae, 8, 0xae, 0, 0, 0, 0, 2, 0, 2,
+    0x80, 8, 0, 0, 0,
+];
+const PROTOCOLS: [Protocol; RELATIONS] = [Protocol::Profinet, Protocol::EtherCat, Protocol::EtherNetIp];
+const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
@@ -142,7 +150,34 @@ pub fn run(octets: &[u8]) {
 
 fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
     let device = MacAddr([2, 0, 0, number as u8, 0, 2]);
-    [(MacAddr([2, 0, 0, 1, 0, 1]), FrameId(0x8000)), (device, FrameId(0x8000 + number as u16))]
+    let only = PROTOCOLS[number].only_identification();
+    [
+        (MacAddr([2, 0, 0, 1, 0, 1]), only.unwrap_or(FrameId(0x8000))),
+        (device, only.unwrap_or(FrameId(0x8000 + number as u16))),
+    ]
+}
+
+/// Where a station of the relation sends: EtherCAT to all.
+fn target(number: usize) -> Target {
+    if PROTOCOLS[number] == Protocol::EtherCat { Target::Group(BROADCAST) } else { Target::Peer }
+}
+
+/// Addresses of frames of the station behind an end.
+fn addresses(from: usize, number: usize) -> [u8; 12] {
+    let stations = stations(number);
+    let to = if let Target::Group(group) = target(number) { group } else { stations[1 - from].0 };
+    let mut octets = [0; 12];
+    octets[..6].copy_from_slice(&to.0);
+    octets[6..].copy_from_slice(&stations[from].0.0);
+    octets
+}
+
+/// What stands in front of the machine's counter.
+fn begins(from: usize, number: usize) -> Vec<u8> {
+    match PROTOCOLS[number] {
+        Protocol::EtherNetIp => ETHERNET_IP.to_vec(),
+        _ => stations(number)[from].1.0.to_be_bytes().to_vec(),
+    }
 }
 
 fn begin(end: usize, protection: Protection, epoch_end: Seq) -> Relations {
@@ -150,8 +185,9 @@ fn begin(end: usize, protection: Protection, epoch_end: Seq) -> Relations {
     let relation = |number: usize| {
         let stations = stations(number);
         let cycle = Duration::from_millis(1);
+        let relation = Relation::new(stations[end], stations[1 - end], cycle).expect("two stations");
         RelationSettings {
-            relation: Relation::new(stations[end], stations[1 - end], cycle).expect("two stations"),
+            relation: relation.of(PROTOCOLS[number], target(number), target(number)).expect("it can be"),
             mode: if number == SHADOW { Mode::Shadow } else { Mode::Protect },
             alarm: 2 * cycle,
         }
@@ -159,12 +195,12 @@ fn begin(end: usize, protection: Protection, epoch_end: Seq) -> Relations {
     Relations::new(of, &[0, 1, 2].map(relation)).expect("three relations")
 }
 
-/// Frame of a machine: tag, FrameID, its counter, zeros.
+/// Frame of a machine: tag, identification, its counter, zeros.
 fn machine(end: usize, number: usize, count: u32, payload: usize) -> Vec<u8> {
-    let stations = stations(number);
-    let ((to, _), (from, frame_id)) = (stations[1 - end], stations[end]);
-    let front: [&[u8]; 6] =
-        [&to.0, &from.0, &[0x81, 0, 0xc0, 0], &[0x88, 0x92], &frame_id.0.to_be_bytes(), &count.to_be_bytes()];
+    let ethertype = PROTOCOLS[number].ethertype().0.to_be_bytes();
+    let begins = begins(end, number);
+    let front: [&[u8]; 5] =
+        [&addresses(end, number), &[0x81, 0, 0xc0, 0], &ethertype, &begins, &count.to_be_bytes()];
     let mut frame = front.concat();
     // At least as much that nothing is padded.
     frame.resize(frame.len() + 20 + payload % 1400, 0);
@@ -274,10 +310,13 @@ impl World {
             .collect();
         let after: u64 = (0..RELATIONS).map(|number| accounted(cell, number, self.now).0).sum();
         assert_eq!(after - before, sent.len() as u64, "each frame is counted once");
-        for ((_, frame), octets) in sent.iter().zip(outcomes) {
+        for ((number, frame), octets) in sent.iter().zip(outcomes) {
             let Ok(octets) = octets else { continue };
             if self.protection.protect == Protect::Encrypt {
-                let keystream = octets[29..41].iter().zip(&frame[24..36]).map(|(a, b)| a ^ b);
+                // Behind the counter; the header takes the place of what identifies the frame.
+                let at = BODY + begins(end, *number).len() + 4;
+                let moved = at + 7 - PROTOCOLS[*number].identification_octets();
+                let keystream = octets[moved..moved + 12].iter().zip(&frame[at..at + 12]).map(|(a, b)| a ^ b);
                 let keystream: Vec<u8> = keystream.collect();
                 assert!(
                     self.keystreams.insert(keystream.try_into().expect("12 octets")),
@@ -330,7 +369,8 @@ impl World {
             assert!(self.octets_sent.contains(&octets), "octet for octet what a machine sent: {octets:02x?}");
             let stations = stations(number);
             assert_eq!(octets[6..12], stations[1 - end].0.0, "by its peer");
-            let count = u32::from_be_bytes(octets[COUNTER..COUNTER + 4].try_into().expect("4 octets"));
+            let counter = BODY + begins(1 - end, number).len();
+            let count = u32::from_be_bytes(octets[counter..counter + 4].try_into().expect("4 octets"));
             let heard = &mut self.heard[end][number];
             assert!(count > *heard, "{count} behind {heard}");
             *heard = count;
@@ -385,15 +425,18 @@ impl World {
         let mut frame = Vec::new();
         if let Some(front) = front {
             let number = usize::from(front) % RELATIONS;
-            let stations = stations(number);
-            let (from, to) = if outward { (end, 1 - end) } else { (1 - end, end) };
-            frame.extend(stations[to].0.0);
-            frame.extend(stations[from].0.0);
+            let from = if outward { end } else { 1 - end };
+            frame.extend(addresses(from, number));
             if front & 0x40 != 0 {
                 frame.extend([0x81, 0, 0xc0, 0]);
             }
-            frame.extend(if outward || front & 0x80 != 0 { [0x88, 0x92] } else { [0x88, 0xb5] });
-            frame.extend(stations[from].1.0.to_be_bytes());
+            if outward || front & 0x80 != 0 {
+                frame.extend(PROTOCOLS[number].ethertype().0.to_be_bytes());
+                frame.extend(begins(from, number));
+            } else {
+                frame.extend([0x88, 0xb5]);
+                frame.extend(stations(number)[from].1.0.to_be_bytes());
+            }
         }
         frame.extend(&octets[..octets.len().min(1500)]);
         if !outward {

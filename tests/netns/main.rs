@@ -14,6 +14,7 @@
 
 mod antedate;
 mod arrival;
+mod buses;
 mod cells;
 mod checksums;
 mod cover;

@@ -207,7 +207,7 @@ pub fn cell_difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(Str
         (Some(cell), None) => Some((cell.name.clone(), "stopped".to_owned())),
         (Some(before), Some(cell)) => {
             let of = |cell: &Cell, relation: Relation| {
-                cell.relations.iter().find(|one| one.relation.stations() == relation.stations()).copied()
+                cell.relations.iter().find(|one| one.relation.identity() == relation.identity()).copied()
             };
             let added = cell.relations.iter().filter(|one| of(before, one.relation).is_none()).count();
             let gone = before.relations.iter().filter(|one| of(cell, one.relation).is_none()).count();

@@ -104,7 +104,7 @@ impl Config {
                     mka.announced_name = None;
                 }
                 if let Some(cell) = &mut link.cell {
-                    cell.relations.sort_by_key(|one| (*one.relation.stations(), one.relation.own()));
+                    cell.relations.sort_by_key(|one| one.relation.identity());
                 }
             }
             links

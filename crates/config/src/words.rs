@@ -7,7 +7,7 @@ use mka::{OnPeerLoss, SuiteRule};
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use tunnel::Mode as SiteMode;
-use wire::fieldbus::{CellSuite, Protect};
+use wire::fieldbus::{CellSuite, Protect, Protocol};
 
 use super::{Antedate, Io, LinkLoss, LogFormat, Polling, Realtime};
 
@@ -91,6 +91,14 @@ named!(Copies { All = "all", Express = "express", None = "none" });
 named!(Classical { Refuse = "refuse", Allow = "allow" });
 
 impl Named for CellSuite {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn name(self) -> &'static str {
+        Self::name(self)
+    }
+}
+
+impl Named for Protocol {
     const ALL: &'static [Self] = &Self::ALL;
 
     fn name(self) -> &'static str {

@@ -142,11 +142,11 @@ impl CellControl {
         }
         // Where they do not, the relation has another session.
         let stays = |&(number, there): &(usize, usize)| self.keys_stay(number, before, there);
-        let by_stations = |of: &RelationSettings| (*of.relation.stations(), of.relation.own());
-        let mut known: Vec<_> = there.relations.iter().map(by_stations).zip(0..).collect();
+        let identity = |of: &RelationSettings| of.relation.identity();
+        let mut known: Vec<_> = there.relations.iter().map(identity).zip(0..).collect();
         known.sort_unstable();
         let find = |of: &RelationSettings| {
-            let found = known.binary_search_by_key(&by_stations(of), |(stations, _)| *stations).ok()?;
+            let found = known.binary_search_by_key(&identity(of), |(identity, _)| *identity).ok()?;
             Some(known[found].1)
         };
         let found = own.relations.iter().enumerate().filter_map(|(number, of)| Some((number, find(of)?)));

@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 
 use fieldbus::Relations;
+use fieldbus::relation::Relation;
 use secy::Settings;
 use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
@@ -153,6 +154,11 @@ impl KernelPrograms {
     /// Why not.
     pub fn suit_link(settings: &Settings, suite: CipherSuite, express: bool) -> Result<(), XdpError> {
         if express { xdp::Link::suits_express(settings, suite) } else { xdp::Link::suits(settings, suite) }
+    }
+
+    /// Whether programs of cells know the frames of a relation.
+    pub const fn know(relation: &Relation) -> bool {
+        xdp::Cell::takes(relation)
     }
 
     /// Whether a link whose SecY is like this can go through the kernel, as far as programs and kernel are concerned.

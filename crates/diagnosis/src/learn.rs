@@ -9,10 +9,11 @@
 //! It only listens. Anybody on the network can send what it hears: all tables are bounded, names have no octet that a terminal or TOML
 //! would obey, and the result is a proposal that a person compares with the engineering tool.
 //!
-//! Left out on purpose: keys (`keygen` makes them), and frames of other fieldbuses, which cells do not protect: they are listed.
+//! Left out on purpose: keys (`keygen` makes them), and Modbus TCP, whose frames come when somebody asks.
 
 pub mod connections;
 pub mod flow;
+mod other_buses;
 pub mod proposal;
 pub mod source;
 pub mod text;
@@ -21,20 +22,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use wire::ethernet::Header;
-use wire::fieldbus::{ETHERTYPE, FrameId};
+use wire::fieldbus::{ETHERTYPE, Protocol};
 use wire::profinet::connect::{Connect, ConnectError};
 use wire::profinet::{dcp, udp_payload};
 use wire::{EtherType, MacAddr};
 
 use connections::Connections;
-use flow::{Flow, FlowKey, Protocol, Seen};
+use flow::{Flow, FlowKey, Seen, Stream};
 
 /// Most flows that are followed at once.
 pub const MOST_FLOWS: usize = 4096;
 /// Most stations whose names are remembered.
 pub const MOST_NAMES: usize = 4096;
-/// EtherNet/IP's port for cyclic data.
-const ETHERNET_IP: [u8; 2] = [0x08, 0xae];
 
 wire::counters! {
     /// Frames that were heard.
@@ -87,12 +86,12 @@ impl Learner {
             self.heard.protected += 1;
             return;
         }
-        if let Some(protocol) = protocol(header.ethertype, body) {
+        if let Some(stream) = stream(header.ethertype, body) {
             let tag = if header.vlan_tags == 0 { None } else { frame.get(14..16) };
             let tag = tag.map(|tci| u16::from_be_bytes([tci[0], tci[1]]));
             let counter = if is_whole { cycle_counter(header.ethertype, body) } else { None };
             let seen = Seen { time, octets: frame.len(), tag, tags: header.vlan_tags, counter };
-            let key = FlowKey { interface, source: header.source, destination: header.destination, protocol };
+            let key = FlowKey { interface, source: header.source, destination: header.destination, stream };
             self.follow(key, &seen);
             return;
         }
@@ -154,27 +153,15 @@ impl Learner {
     }
 }
 
-/// The fieldbus of a frame, if it may be cyclic, from the octets behind its EtherType.
-fn protocol(ethertype: EtherType, body: &[u8]) -> Option<Protocol> {
-    let half = |at: usize| body.get(at..at + 2).map(|octets| u16::from_be_bytes([octets[0], octets[1]]));
-    Some(match ethertype {
-        EtherType::PROFINET => {
-            let id = half(0)?;
-            // Also those to groups, which no relation has.
-            matches!(id, 0x0100..=0x0fff | 0x8000..=0xfbff).then_some(Protocol::Profinet(FrameId(id)))?
-        }
-        EtherType::ETHERCAT => Protocol::EtherCat,
-        EtherType::POWERLINK => Protocol::Powerlink(half(0)?),
-        EtherType::SERCOS => Protocol::Sercos,
-        EtherType::GOOSE => Protocol::Goose(half(0)?),
-        EtherType::SAMPLED_VALUES => Protocol::SampledValues(half(0)?),
-        EtherType::IPV4 => {
-            udp_payload(body)?;
-            let ports = usize::from(body[0] & 0x0f) * 4;
-            (body.get(ports + 2..ports + 4)? == ETHERNET_IP).then_some(Protocol::EtherNetIp)?
-        }
-        _ => return None,
-    })
+/// The fieldbus of a frame and its identification there, if it may be cyclic, from the octets behind its EtherType.
+fn stream(ethertype: EtherType, body: &[u8]) -> Option<Stream> {
+    // Acknowledgements of TCP come between the frames of Modbus: times say nothing there.
+    let known = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::ModbusTcp);
+    let mut known = known.filter(|protocol| protocol.ethertype() == ethertype);
+    let stream = known.find_map(|protocol| Some(Stream { protocol, id: protocol.identify(body)? }))?;
+    // Of PROFINET also those to groups, which no relation has.
+    let is_cyclic = matches!(stream.id.0, 0x0100..=0x0fff | 0x8000..=0xfbff);
+    (stream.protocol != Protocol::Profinet || is_cyclic).then_some(stream)
 }
 
 /// CycleCounter of a frame of PROFINET, which ends with it: CycleCounter 2 | DataStatus 1 | TransferStatus 1.

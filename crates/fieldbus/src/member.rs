@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use siphasher::sip::SipHasher24;
+use wire::MacAddr;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId};
-use wire::{EtherType, MacAddr};
 
 use crate::counters::{ReceiveCounters, TransmitCounters};
 use crate::direction::Direction;
@@ -164,15 +164,21 @@ impl FrameHeader {
 impl Member {
     pub(crate) fn new(settings: &Settings, of: &RelationSettings) -> Self {
         let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-        let inward = FrameHeader::new(own, peer, receives);
+        // Of a station that sends nothing there are HELLOs only.
+        let (to_peer, _) = of.relation.outward_addresses().unwrap_or((peer, own));
+        let (to_own, _) = of.relation.inward_addresses().unwrap_or((own, peer));
+        let inward = FrameHeader::new(to_own, peer, receives);
+        let protocol = of.relation.protocol();
         let mut delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }> =
             inward.addresses.into_iter().collect();
-        delivered.extend(settings.vlan.into_iter().flat_map(|tag| tag.octets()));
-        delivered.extend(EtherType::PROFINET.0.to_be_bytes());
-        delivered.extend(inward.frame_id.0.to_be_bytes());
+        delivered.extend(of.relation.delivered_tag(settings.vlan).into_iter().flat_map(|tag| tag.octets()));
+        delivered.extend(protocol.ethertype().0.to_be_bytes());
+        if protocol.identification_octets() > 0 {
+            delivered.extend(inward.frame_id.0.to_be_bytes());
+        }
         Self {
             sent: TransmitCounters::default(),
-            outward: FrameHeader::new(peer, own, sends),
+            outward: FrameHeader::new(to_peer, own, sends),
             keys: Keys::default(),
             delivered,
             clear_ahead: 0,

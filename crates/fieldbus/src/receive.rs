@@ -11,8 +11,8 @@
 //! Nothing changes before that: an attacker's frame changes only a counter. Seq is checked twice because one
 //! burst can hold two copies of a frame.
 //!
-//! A delivered frame has the addresses and the FrameID of the relation, which the ICV covers, and the
-//! configured VLAN tag. The tag from the wire is discarded.
+//! A delivered frame has the addresses and the FrameID of the relation, which the ICV covers, the EtherType of the relation's protocol,
+//! which its keys are bound to, and the configured VLAN tag. The tag from the wire is discarded.
 //!
 //! Work for a burst of n frames: n headers read, n opens under n prepared keys, n headers written, n
 //! additions to a histogram.

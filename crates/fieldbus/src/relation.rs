@@ -1,5 +1,9 @@
 //! A communication relation (CR): two stations, and the FrameID that each of them sends (paper, section IV).
 //!
+//! That is PROFINET. Frames of another protocol have its identification in the place of the FrameID ([`Protocol`]), may go to a group
+//! instead of the other station, and may go one way only ([`Target`]). A relation still has two stations: HELLOs are sent between their
+//! addresses. So a group's frames reach the machines behind one other gateway, and no second one.
+//!
 //! Both gateways configure the same relations, in any order. They differ in the *local* station, the one
 //! behind them. That cannot be learned: two gateways that both took a station for theirs would protect
 //! different frames under one key and one Seq.
@@ -9,7 +13,9 @@ use core::time::Duration;
 
 use suite::fieldbus::Stations;
 use wire::MacAddr;
-use wire::fieldbus::FrameId;
+use wire::fieldbus::{Binding, FrameId, Protocol, Target};
+
+use crate::settings::VlanTag;
 
 /// The local one of a relation's two stations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +33,20 @@ pub struct Relation {
     local: Local,
     /// Sending interval of each station.
     pub cycle: Duration,
+    protocol: Protocol,
+    /// By station, the lower address first.
+    targets: [Target; 2],
+    delivered_tag: DeliveredTag,
+}
+
+/// The VLAN tag of frames that are delivered to the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum DeliveredTag {
+    /// That of the cell.
+    #[default]
+    OfCell,
+    /// This one, or none.
+    Is(Option<VlanTag>),
 }
 
 /// Error of two ends that are no relation.
@@ -36,6 +56,12 @@ pub enum RelationError {
     SameStation,
     /// A station has a group address.
     Group(MacAddr),
+    /// Frames would go to this address as a group's, and it is none.
+    NoGroup(MacAddr),
+    /// Neither station sends.
+    Silent,
+    /// No frame of the protocol has this identification.
+    Impossible(FrameId),
 }
 
 impl Relation {
@@ -60,7 +86,92 @@ impl Relation {
         } else {
             ([remote, local], Local::Higher)
         };
-        Ok(Self { stations, local, cycle })
+        let (protocol, targets) = (Protocol::Profinet, [Target::Peer; 2]);
+        Ok(Self { stations, local, cycle, protocol, targets, delivered_tag: DeliveredTag::OfCell })
+    }
+
+    /// The same relation with frames of this protocol, to where the local and the remote station send them.
+    ///
+    /// # Errors
+    /// [`RelationError`].
+    pub fn of(mut self, protocol: Protocol, own: Target, peer: Target) -> Result<Self, RelationError> {
+        for target in [own, peer] {
+            if let Target::Group(address) = target
+                && !address.is_group()
+            {
+                return Err(RelationError::NoGroup(address));
+            }
+        }
+        if let Some((_, id)) = self.stations.iter().find(|(_, id)| !protocol.can_be(*id)) {
+            return Err(RelationError::Impossible(*id));
+        }
+        if [own, peer] == [Target::Nobody; 2] {
+            return Err(RelationError::Silent);
+        }
+        self.protocol = protocol;
+        self.targets = match self.local {
+            Local::Lower => [own, peer],
+            Local::Higher => [peer, own],
+        };
+        Ok(self)
+    }
+
+    /// The same relation with this tag of delivered frames.
+    #[must_use]
+    pub const fn delivered_with(mut self, tag: DeliveredTag) -> Self {
+        self.delivered_tag = tag;
+        self
+    }
+
+    /// Protocol of its frames.
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Where the local and the remote station send.
+    pub const fn targets(&self) -> (Target, Target) {
+        match self.local {
+            Local::Lower => (self.targets[0], self.targets[1]),
+            Local::Higher => (self.targets[1], self.targets[0]),
+        }
+    }
+
+    /// The tag of delivered frames, with that of the cell.
+    pub const fn delivered_tag(&self, of_cell: Option<VlanTag>) -> Option<VlanTag> {
+        match self.delivered_tag {
+            DeliveredTag::OfCell => of_cell,
+            DeliveredTag::Is(tag) => tag,
+        }
+    }
+
+    /// What its keys are bound to besides the stations.
+    pub fn binding(&self) -> Option<Binding> {
+        Binding::new(self.protocol, self.targets)
+    }
+
+    /// What a session belongs to: stations, FrameIDs and binding, with the local station.
+    pub fn identity(&self) -> (Stations, MacAddr, Option<Binding>) {
+        (self.stations, self.own().0, self.binding())
+    }
+
+    /// Destination and source of frames of the local station, if it sends.
+    pub const fn outward_addresses(&self) -> Option<(MacAddr, MacAddr)> {
+        addresses(self.own().0, self.targets().0, self.peer().0)
+    }
+
+    /// Destination and source of frames of the remote station, if it sends.
+    pub const fn inward_addresses(&self) -> Option<(MacAddr, MacAddr)> {
+        addresses(self.peer().0, self.targets().1, self.own().0)
+    }
+
+    /// What the local station sends, in words: `0x8001`; `goose 0x0003 to 01:0c:cd:01:00:01`; `nothing`.
+    pub const fn sends(&self) -> Stream {
+        Stream { protocol: self.protocol, target: self.targets().0, id: self.own().1 }
+    }
+
+    /// What the remote station sends, in words.
+    pub const fn receives(&self) -> Stream {
+        Stream { protocol: self.protocol, target: self.targets().1, id: self.peer().1 }
     }
 
     /// The stations, the lower address first, each with the FrameID that it sends.
@@ -92,8 +203,46 @@ impl Relation {
 
 impl fmt::Display for Relation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ((own, sends), (peer, receives)) = (self.own(), self.peer());
-        write!(f, "{own} ({sends}) and {peer} ({receives})")
+        let ((own, _), (peer, _)) = (self.own(), self.peer());
+        write!(f, "{own} ({}) and {peer} ({})", self.sends(), self.receives())
+    }
+}
+
+const fn addresses(source: MacAddr, target: Target, other: MacAddr) -> Option<(MacAddr, MacAddr)> {
+    match target {
+        Target::Peer => Some((other, source)),
+        Target::Group(group) => Some((group, source)),
+        Target::Nobody => None,
+    }
+}
+
+/// What one station of a relation sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    protocol: Protocol,
+    target: Target,
+    id: FrameId,
+}
+
+impl Stream {
+    /// The words for a station that sends no cyclic frames.
+    pub const NOTHING: &'static str = "nothing";
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.target == Target::Nobody {
+            return f.write_str(Self::NOTHING);
+        }
+        match (self.protocol, self.protocol.only_identification()) {
+            (Protocol::Profinet, _) => write!(f, "{}", self.id)?,
+            (protocol, Some(_)) => f.write_str(protocol.name())?,
+            (protocol, None) => write!(f, "{} {}", protocol.name(), self.id)?,
+        }
+        if let Target::Group(group) = self.target {
+            write!(f, " to {group}")?;
+        }
+        Ok(())
     }
 }
 
@@ -116,5 +265,33 @@ mod tests {
         assert_eq!(std::format!("{one}"), "02:00:00:00:01:01 (0x8001) and 02:00:00:00:00:09 (0x8002)");
         let group = MacAddr([1, 0, 0, 0, 0, 1]);
         assert_eq!(Relation::new((group, plc.1), device, cycle), Err(RelationError::Group(group)));
+    }
+    #[test]
+    fn both_ends_mean_the_same_streams_of_another_protocol() {
+        let (publisher, subscriber) =
+            ((MacAddr([2, 0, 0, 0, 1, 1]), FrameId(3)), (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(3)));
+        let (address, cycle) = (MacAddr([1, 0x0c, 0xcd, 1, 0, 1]), Duration::from_millis(1));
+        let group = Target::Group(address);
+        let one = Relation::new(publisher, subscriber, cycle).unwrap();
+        let other = Relation::new(subscriber, publisher, cycle).unwrap();
+        let sender = one.of(Protocol::Goose, group, Target::Nobody).unwrap();
+        let receiver = other.of(Protocol::Goose, Target::Nobody, group).unwrap();
+        assert_eq!((sender.binding(), sender.stations()), (receiver.binding(), receiver.stations()));
+        assert_ne!(one.identity(), sender.identity());
+        assert_eq!(sender.outward_addresses(), Some((address, publisher.0)));
+        assert_eq!(receiver.inward_addresses(), Some((address, publisher.0)));
+        assert_eq!((sender.inward_addresses(), receiver.outward_addresses()), (None, None));
+        assert_eq!(
+            std::format!("{sender}"),
+            "02:00:00:00:01:01 (goose 0x0003 to 01:0c:cd:01:00:01) and 02:00:00:00:00:09 (nothing)"
+        );
+        let refused = |protocol, own, peer| one.of(protocol, own, peer).unwrap_err();
+        let of_group = Target::Group(publisher.0);
+        assert_eq!(refused(Protocol::Goose, of_group, Target::Peer), RelationError::NoGroup(publisher.0));
+        assert_eq!(refused(Protocol::Goose, Target::Nobody, Target::Nobody), RelationError::Silent);
+        assert_eq!(
+            refused(Protocol::ModbusTcp, Target::Peer, Target::Peer),
+            RelationError::Impossible(FrameId(3))
+        );
     }
 }

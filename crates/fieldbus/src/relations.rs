@@ -12,9 +12,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use arrayvec::ArrayVec;
 use wire::EtherType;
 use wire::ethernet::{self, HEADER_OCTETS, VLAN_TAG_OCTETS};
-use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
+use wire::fieldbus::{FrameId, Header, Protocol};
 
 use crate::direction::Direction;
 use crate::events::{Event, EventQueue};
@@ -39,6 +40,8 @@ const CLEAR_AHEAD: u8 = PendingTwins::MAX as u8;
 pub struct RelationMatch {
     relation: u16,
     vlan_tags: u8,
+    /// Octets between the machine's EtherType and the payload.
+    identification: u8,
     mode: Mode,
 }
 
@@ -56,6 +59,18 @@ impl RelationMatch {
     pub(crate) const fn vlan_tags(&self) -> usize {
         self.vlan_tags as usize
     }
+
+    /// Octets in front of the payload of a machine's frame.
+    pub(crate) const fn front_octets(&self) -> usize {
+        HEADER_OCTETS + self.vlan_tags() * VLAN_TAG_OCTETS + self.identification as usize
+    }
+}
+
+/// What a look-up needs of a relation.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    mode: Mode,
+    protocol: Protocol,
 }
 
 /// Class of a frame from the protected side.
@@ -94,7 +109,8 @@ pub struct ClearPermit(());
 pub enum RelationsError {
     /// More than [`Relations::MAX`].
     TooMany,
-    /// Two relations, by their numbers, have the same addresses and FrameID in one direction.
+    /// Two relations, by their numbers, have the same addresses and FrameID in one direction. Protected frames have the same EtherType,
+    /// whatever the protocol.
     Same(usize, usize),
     /// No table for these addresses: somebody chose them for that.
     NoTable,
@@ -105,9 +121,13 @@ pub struct Relations {
     settings: Settings,
     outward: Table,
     inward: Table,
+    /// Relations by the addresses of their HELLOs, where these are not those of their frames.
+    hellos: Table,
     members: Box<[Box<Member>]>,
-    /// Copy of the members' modes: a look-up needs nothing else of them.
-    modes: Box<[Mode]>,
+    /// Parts of the members: a look-up needs nothing else of them.
+    known: Box<[Known]>,
+    /// Protocols of the relations, each once.
+    protocols: ArrayVec<(EtherType, Protocol), { Protocol::ALL.len() }>,
     events: EventQueue,
     /// Next relation to be checked for silence.
     check_at: usize,
@@ -127,27 +147,51 @@ impl Relations {
         if relations.len() > Self::MAX {
             return Err(RelationsError::TooMany);
         }
-        let addresses = |direction: Direction| {
-            relations.iter().map(move |of| {
+        let frames = |direction: Direction| {
+            relations.iter().zip(0..).filter_map(move |(of, number)| {
+                let relation = &of.relation;
+                let (addresses, id) = match direction {
+                    Direction::Outward => (relation.outward_addresses(), relation.own().1),
+                    Direction::Inward => (relation.inward_addresses(), relation.peer().1),
+                };
+                let (destination, source) = addresses?;
+                Some((Address::new(destination, source, id), number))
+            })
+        };
+        // Between the stations themselves, each way. Where frames go so too, they are found as frames.
+        let hellos = |direction: Direction| {
+            relations.iter().zip(0..).filter_map(move |(of, number)| {
                 let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-                match direction {
-                    Direction::Outward => Address::new(peer, own, sends),
-                    Direction::Inward => Address::new(own, peer, receives),
-                }
+                let (between, frames) = match direction {
+                    Direction::Outward => ((peer, own, sends), of.relation.outward_addresses()),
+                    Direction::Inward => ((own, peer, receives), of.relation.inward_addresses()),
+                };
+                let (destination, source, id) = between;
+                let is_apart = frames != Some((destination, source));
+                is_apart.then_some((Address::new(destination, source, id), number))
             })
         };
         for direction in [Direction::Outward, Direction::Inward] {
-            let mut sorted: Vec<(Address, usize)> = addresses(direction).zip(0..).collect();
+            let mut sorted: Vec<(Address, usize)> = frames(direction).chain(hellos(direction)).collect();
             sorted.sort_unstable();
             if let Some(same) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
                 return Err(RelationsError::Same(same[0].1, same[1].1));
             }
         }
+        let mut protocols: ArrayVec<(EtherType, Protocol), { Protocol::ALL.len() }> = ArrayVec::new();
+        for protocol in relations.iter().map(|of| of.relation.protocol()) {
+            if !protocols.iter().any(|(_, known)| *known == protocol) {
+                protocols.push((protocol.ethertype(), protocol));
+            }
+        }
+        let known = |of: &RelationSettings| Known { mode: of.mode, protocol: of.relation.protocol() };
         Ok(Self {
             settings,
-            outward: Table::new(addresses(Direction::Outward)).ok_or(RelationsError::NoTable)?,
-            inward: Table::new(addresses(Direction::Inward)).ok_or(RelationsError::NoTable)?,
-            modes: relations.iter().map(|of| of.mode).collect(),
+            outward: Table::new(frames(Direction::Outward)).ok_or(RelationsError::NoTable)?,
+            inward: Table::new(frames(Direction::Inward)).ok_or(RelationsError::NoTable)?,
+            hellos: Table::new(hellos(Direction::Inward)).ok_or(RelationsError::NoTable)?,
+            known: relations.iter().map(known).collect(),
+            protocols,
             members: relations.iter().map(|of| Box::new(Member::new(&settings, of))).collect(),
             events: EventQueue::with_room(relations.len()),
             check_at: 0,
@@ -165,29 +209,30 @@ impl Relations {
         self.members.len()
     }
 
-    /// Relation whose local station sent this PROFINET RT frame. Reads a header and a bucket of a table.
+    /// Relation whose local station sent this frame. Reads a header and, for each protocol of that EtherType, a bucket of a table.
     pub fn find_outward(&self, frame: &[u8]) -> Option<RelationMatch> {
         let header = ethernet::Header::parse(frame).ok()?;
-        if header.ethertype != EtherType::PROFINET {
-            return None;
-        }
-        self.find(&self.outward, frame, &header, frame_id(frame, &header)?)
+        self.find_clear(&self.outward, frame, &header)
     }
 
-    /// Class of a frame from the protected side. Reads a header and a bucket of a table.
+    /// Class of a frame from the protected side. Reads a header and a bucket or two of tables, or as much as
+    /// [`Self::find_outward`].
     pub fn find_inward(&self, frame: &[u8]) -> InwardFrame {
         let Ok(header) = ethernet::Header::parse(frame) else { return InwardFrame::Other };
-        if header.ethertype == EtherType::PROFINET && header.ethertype != self.settings.ethertype {
-            let found = frame_id(frame, &header).and_then(|id| self.find(&self.inward, frame, &header, id));
-            return found.map_or(InwardFrame::Other, InwardFrame::Clear);
-        }
         if header.ethertype != self.settings.ethertype {
-            return InwardFrame::Other;
+            return self
+                .find_clear(&self.inward, frame, &header)
+                .map_or(InwardFrame::Other, InwardFrame::Clear);
         }
         let Ok(says) = Header::parse(&frame[header.octets()..]) else {
             return InwardFrame::Foreign(Foreign::TooShort);
         };
-        match self.find(&self.inward, frame, &header, says.frame_id) {
+        let found = self.find(&self.inward, frame, &header, says.frame_id);
+        // HELLOs of a group's relation go between its stations.
+        let found = found.or_else(|| {
+            if says.seq.is_some() { None } else { self.find(&self.hellos, frame, &header, says.frame_id) }
+        });
+        match found {
             None => InwardFrame::Foreign(Foreign::UnknownRelation),
             Some(found) if found.vlan_tags > 1 => InwardFrame::Foreign(Foreign::TooManyTags),
             Some(found) if says.seq.is_none() => InwardFrame::Hello(found),
@@ -196,18 +241,31 @@ impl Relations {
     }
 
     /// True if a frame that reached the machine's side by another way is cyclic data of a protected relation:
-    /// such frames must come through their relation. Reads a header and a bucket of a table.
+    /// such frames must come through their relation. Reads as much as [`Self::find_outward`].
     pub fn is_kept_for_relation(&self, frame: &[u8]) -> bool {
         let Ok(header) = ethernet::Header::parse(frame) else { return false };
-        header.ethertype == EtherType::PROFINET
-            && frame_id(frame, &header)
-                .and_then(|id| self.find(&self.inward, frame, &header, id))
-                .is_some_and(|found| found.mode == Mode::Protect)
+        self.find_clear(&self.inward, frame, &header).is_some_and(|found| found.mode == Mode::Protect)
     }
 
     /// True after a verified frame of any relation: before that, silence means nothing.
     pub const fn is_watched(&self) -> bool {
         self.watched
+    }
+
+    /// Relation of a machine's frame.
+    #[inline]
+    fn find_clear(&self, table: &Table, frame: &[u8], header: &ethernet::Header) -> Option<RelationMatch> {
+        for (ethertype, protocol) in &self.protocols {
+            if header.ethertype != *ethertype {
+                continue;
+            }
+            let id = frame.get(header.octets()..).and_then(|body| protocol.identify(body));
+            let found = id.and_then(|id| self.find(table, frame, header, id));
+            if let Some(found) = found.filter(|found| self.known[found.relation()].protocol == *protocol) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     #[inline]
@@ -219,8 +277,13 @@ impl Relations {
         frame_id: FrameId,
     ) -> Option<RelationMatch> {
         let relation = table.find(Address::of(frame.first_chunk()?, frame_id))?;
-        let mode = self.modes[relation];
-        Some(RelationMatch { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
+        let Known { mode, protocol } = self.known[relation];
+        Some(RelationMatch {
+            relation: relation as u16,
+            vlan_tags: header.vlan_tags as u8,
+            identification: protocol.identification_octets() as u8,
+            mode,
+        })
     }
 
     /// Counts a frame in clear, and lets it pass if its relation is in shadow mode. Hashes the payload of
@@ -246,8 +309,7 @@ impl Relations {
             Mode::Protect => ClearOutcome::Refused,
         };
         *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
-        let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
-        if let Some(payload) = frame.get(front..) {
+        if let Some(payload) = frame.get(found.front_octets()..) {
             twins.await_twin(PayloadHash::of(payload), clear);
         }
         if clear == ClearOutcome::Refused {
@@ -308,7 +370,7 @@ impl Relations {
         self.members[relation].status(now)
     }
 
-    /// Takes over relations with the same stations, FrameIDs and protection: (own number, number there). They
+    /// Takes over relations with the same identity ([`crate::relation::Relation::identity`]) and protection: (own number, number there). They
     /// keep their keys, counters and gap monitors, under this cell's settings. Moves a pointer and some
     /// hundred octets for each.
     pub fn take_over(&mut self, predecessor: &mut Self, carried_over: &[(usize, usize)]) {
@@ -351,10 +413,4 @@ impl core::fmt::Debug for Relations {
             .field("count", &self.count())
             .finish_non_exhaustive()
     }
-}
-
-/// The FrameID, which stands behind the EtherType.
-fn frame_id(frame: &[u8], header: &ethernet::Header) -> Option<FrameId> {
-    let octets = frame.get(header.octets()..)?.first_chunk()?;
-    Some(FrameId(u16::from_be_bytes(*octets)))
 }

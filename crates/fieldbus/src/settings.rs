@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use wire::EtherType;
-use wire::fieldbus::{ETHERTYPE, Protection, Seq};
+use wire::fieldbus::{ETHERTYPE, Protection, Protocol, Seq};
 
 use crate::relation::Relation;
 
@@ -36,6 +36,15 @@ impl VlanTag {
         if priority > 7 || vid > 4094 { None } else { Some(Self { tci: (priority as u16) << 13 | vid }) }
     }
 
+    /// The tag that frames of a protocol usually have: priority 4 in IEC 61850 (8-1 and 9-2, annex C).
+    pub const fn usual(protocol: Protocol) -> Option<Self> {
+        match protocol {
+            Protocol::Profinet => Some(Self::PROFINET),
+            Protocol::Goose | Protocol::SampledValues => Some(Self { tci: 4 << 13 }),
+            _ => None,
+        }
+    }
+
     /// Its priority.
     pub const fn priority(self) -> u8 {
         (self.tci >> 13) as u8
@@ -61,7 +70,7 @@ pub struct Settings {
     pub ethertype: EtherType,
     /// Protection of frames.
     pub protection: Protection,
-    /// VLAN tag of frames towards the machine.
+    /// VLAN tag of frames towards the machine, of relations without one of their own.
     pub vlan: Option<VlanTag>,
     /// Most octets behind the EtherType in a frame on the protected side.
     pub mtu: usize,

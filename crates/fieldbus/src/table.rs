@@ -62,15 +62,15 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table that maps the i-th address to relation i. The addresses differ, and are at most 2^16. `None`
+    /// A table that maps each address to its relation. The addresses differ, and are at most 2^16. `None`
     /// if there is no such table, which takes addresses chosen against it.
-    pub(crate) fn new(addresses: impl Iterator<Item = Address> + Clone) -> Option<Self> {
+    pub(crate) fn new(addresses: impl Iterator<Item = (Address, usize)> + Clone) -> Option<Self> {
         let mut size = addresses.clone().count().next_power_of_two();
         while size <= MOST_BUCKETS {
             for seed in 0..TRIES {
                 let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x2545_f491_4f6c_dd1d);
                 let mut table = Self { buckets: vec![Bucket::default(); size].into(), seed };
-                if addresses.clone().enumerate().all(|(number, address)| table.insert(address, number)) {
+                if addresses.clone().all(|(address, number)| table.insert(address, number)) {
                     return Some(table);
                 }
             }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn holds(addresses: &[Address]) {
-        let table = Table::new(addresses.iter().copied()).unwrap();
+        let table = Table::new(addresses.iter().copied().zip(0..)).unwrap();
         let known: BTreeMap<Address, usize> = addresses.iter().copied().zip(0..).collect();
         for (number, address) in addresses.iter().enumerate() {
             assert_eq!(table.find(*address), Some(number));
@@ -165,7 +165,7 @@ mod tests {
             all.sort_unstable();
             all.dedup();
             holds(&all);
-            let table = Table::new(all.iter().copied()).unwrap();
+            let table = Table::new(all.iter().copied().zip(0..)).unwrap();
             for other in others.into_iter().map(of) {
                 prop_assert_eq!(table.find(other), all.iter().position(|known| *known == other));
             }

@@ -7,6 +7,9 @@
 //!                         └──────────────── AAD ────────────────────┴─ text, or AAD too ────────┘
 //! ```
 //!
+//! This is PROFINET. Where a protocol's identification is derived, nothing stands between EtherType and payload, and the payload is all
+//! that the machine's frame has behind its EtherType. The key, not the frame, says which protocol it is: `relation_key`.
+//!
 //! The AAD is contiguous in both modes. Until the frame is sealed, its addresses stand in front of the
 //! FrameID, in place of EtherType and VLAN tags, which are restored afterwards. So no payload is copied. VLAN
 //! tags and EtherType are not authenticated: switches may change the tags, and the EtherType is
@@ -22,7 +25,7 @@ use arrayvec::ArrayVec;
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
-use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Protect};
+use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Protect};
 
 use crate::direction::Direction;
 use crate::discard::TransmitDiscard;
@@ -95,7 +98,7 @@ impl Relations {
         self.prefetch(Direction::Outward, group.iter().map(|outgoing| outgoing.found));
         for Outgoing { frame, found, seal, outcome } in &mut *group {
             let (settings, member, events) = self.member_mut(found.relation());
-            match admit(settings, member, frame, found.vlan_tags()) {
+            match admit(settings, member, frame, found) {
                 Ok((admitted, begun)) => {
                     *seal = Some(admitted);
                     if let Some(begun) = begun {
@@ -135,10 +138,10 @@ fn admit(
     settings: &Settings,
     member: &mut Member,
     frame: &mut Frame<'_>,
-    vlan_tags: usize,
+    found: &RelationMatch,
 ) -> Result<(Seal, Option<Epoch>), TransmitDiscard> {
-    let tags_octets = vlan_tags * VLAN_TAG_OCTETS;
-    let front = HEADER_OCTETS + tags_octets + FRAME_ID_OCTETS;
+    let tags_octets = found.vlan_tags() * VLAN_TAG_OCTETS;
+    let front = found.front_octets();
     let given = frame.len().saturating_sub(front);
     let payload = given.max(SHORTEST_PAYLOAD);
     if BEHIND_ETHERTYPE + payload + ICV_OCTETS > settings.mtu {
@@ -147,8 +150,8 @@ fn admit(
     let (start, len) = (frame.start(), frame.len());
     let tags = frame.octets().get(ADDRESSES_OCTETS..ADDRESSES_OCTETS + tags_octets);
     let tags = tags.and_then(|octets| octets.try_into().ok()).unwrap_or_default();
-    // The frame will begin 5 octets earlier, and the AAD no earlier than that.
-    let fits = start >= BEHIND_ETHERTYPE - FRAME_ID_OCTETS;
+    // The frame will begin 5 octets earlier, or 7, and the AAD no earlier than that.
+    let fits = start >= HEADER_OCTETS + tags_octets + BEHIND_ETHERTYPE - front;
     let aad_start =
         (start + front).checked_sub(AAD_OCTETS).filter(|_| fits).ok_or(TransmitDiscard::TooLong)?;
     frame.set_bounds(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;

@@ -2,23 +2,22 @@
 //! that made their sessions by themselves; and what Wireshark says of them, before, on the wire and after.
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
+mod agreed;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use fieldbus::handshake::{Handshake, HandshakeEvent};
 use fieldbus::relation::Relation;
 use fieldbus::{
-    Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations,
-    Settings, VlanTag,
+    Incoming, InwardFrame, Mode, Moment, Outgoing, RelationSettings, Relations, Settings, VlanTag,
 };
 use pcap_file::pcap::{PcapPacket, PcapWriter};
-use suite::fieldbus::MasterKey;
 use testkit::fixture::{pcap_frames, vectors};
-use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection};
-use wire::{Frame, Instant, MacAddr};
+use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
+use wire::{Frame, MacAddr};
 
 const PLC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 /// The devices, and the FrameIDs of the PLC and of the device, as in `make.py`.
@@ -43,42 +42,8 @@ fn gateways(protection: Protection, vlan: Option<VlanTag>) -> ([Relations; 2], V
         RelationSettings { relation, mode: Mode::Protect, alarm: Duration::from_micros(1500) }
     };
     let settings = Settings { vlan, ..Settings::new(protection, 1532) };
-    let relations = [0, 1].map(|end| DEVICES.map(|device| relation(end, device)));
-    let mut cells = relations.map(|of| Relations::new(settings, &of).unwrap());
-    let mut hellos = Vec::new();
-    for (number, device) in DEVICES.into_iter().enumerate() {
-        let master = MasterKey::new(&[3; 32]);
-        let mut ends = [0, 1].map(|end| {
-            let seed = [(2 * number + end) as u8; 32];
-            Handshake::new(
-                &relation(end, device).relation,
-                &master.clone().into(),
-                protection,
-                ETHERTYPE,
-                &seed,
-            )
-        });
-        let mut newest = [None, None];
-        ends[0].handle_timeout(Instant::START);
-        while let Some((from, hello)) =
-            [0, 1].into_iter().find_map(|end| ends[end].poll_transmit().map(|hello| (end, hello)))
-        {
-            ends[1 - from].handle_frame(Instant::START, &hello).unwrap();
-            while let Some(event) = ends[1 - from].poll_event() {
-                let change = match event {
-                    HandshakeEvent::Enter(session) => {
-                        newest[1 - from] = Some(session.number);
-                        KeyChange::Enter(LiveSession::new(*session))
-                    }
-                    HandshakeEvent::End => panic!("the master key is there"),
-                    HandshakeEvent::Enable => KeyChange::Enable(newest[1 - from].unwrap()),
-                };
-                cells[1 - from].change(number, change);
-            }
-            hellos.push(hello.to_vec());
-        }
-    }
-    (cells, hellos)
+    let relations = [0, 1].map(|end| DEVICES.map(|device| relation(end, device)).to_vec());
+    agreed::gateways(settings, &relations)
 }
 
 fn chunk(frame: &[u8]) -> Vec<u8> {

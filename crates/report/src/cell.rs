@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fieldbus::Histogram;
+use fieldbus::relation::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::Counters;
@@ -55,11 +56,12 @@ pub struct CellReport {
 pub struct RelationReport {
     /// The station behind this gateway.
     pub own: String,
-    /// The FrameID that it sends.
+    /// The FrameID that it sends; of another protocol than PROFINET, its name and the identification, such as `goose 0x0003`; the group
+    /// behind it, if the frames go to one; or `nothing`.
     pub sends: String,
     /// The station behind the other gateway.
     pub peer: String,
-    /// The FrameID that that one sends.
+    /// What that one sends, alike.
     pub receives: String,
     /// Their cycle, in nanoseconds.
     pub cycle_ns: u64,
@@ -185,9 +187,12 @@ impl RelationReport {
         self.state != "no session"
     }
 
-    /// Whether it protects frames of its own station, and none of its peer was ever verified in this session.
+    /// Whether it protects frames of its own station, and none of its peer was ever verified in this session, though the peer sends.
     pub fn is_unanswered(&self) -> bool {
-        self.has_session() && self.silent_ns.is_none() && self.transmit.value("OutPktsProtected") > 0
+        self.has_session()
+            && self.silent_ns.is_none()
+            && self.receives != Stream::NOTHING
+            && self.transmit.value("OutPktsProtected") > 0
     }
 
     /// As a person finds it in the configuration.

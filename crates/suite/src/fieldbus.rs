@@ -20,7 +20,8 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::hmac;
 use wire::MacAddr;
 use wire::fieldbus::{
-    CellSuite, FrameId, HandshakeNonce, MAC_OCTETS, MASTER_KEY_ID_OCTETS, MasterKeyId, Protection, Seq,
+    Binding, CellSuite, FrameId, HandshakeNonce, MAC_OCTETS, MASTER_KEY_ID_OCTETS, MasterKeyId, Protection,
+    Seq,
 };
 use zeroize::Zeroizing;
 
@@ -133,6 +134,18 @@ impl MasterKey {
             let mut id = [0; MASTER_KEY_ID_OCTETS];
             id.copy_from_slice(&context.finish().as_ref()[..MASTER_KEY_ID_OCTETS]);
             MasterKeyId(id)
+        })
+    }
+
+    /// The master key of a relation with this binding: all its keys follow from it. Frames of one protocol, or to one group, are thus never
+    /// those of another under the same key.
+    #[must_use]
+    pub fn bound_to(&self, binding: &Binding) -> Self {
+        scrubbed(|| {
+            let mut octets = Zeroizing::new([0; MASTER_KEY_OCTETS]);
+            let pseudo_random = Salt::new(HKDF_SHA256, &[]).extract(self.0.octets());
+            expand(&pseudo_random, &[b"fw-fieldbus-relation-1", binding.octets()], &mut *octets);
+            Self(SecretArray::new(&octets))
         })
     }
 

@@ -8,14 +8,21 @@
 //! HELLO:      DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | 0 4   | State 1 | nonce 16 | peer's nonce 16 | [other key 8] | MAC 32
 //! ```
 //!
-//! The addresses and the FrameID are those of the machines. A frame with Seq 0 is a HELLO, so IO data begins at Seq 1. All numbers are
+//! This is PROFINET. A frame of another [`Protocol`] has its own EtherType, and its identification in the place of the FrameID. Where that
+//! is derived, the payload is all that stands behind the EtherType.
+//!
+//! The addresses and the FrameID are those of the machines. A HELLO goes to the other station, also where frames go to a group. A frame with Seq 0 is a HELLO, so IO data begins at Seq 1. All numbers are
 //! big-endian. A HELLO has the field "other key" if its sender has two master keys. Octets behind a HELLO are padding.
 //!
 //! Left out on purpose: finding the EtherType (`ethernet`), and the meaning of the fields (crate `fieldbus`).
 
+mod protocol;
+
 use core::fmt;
 
 use crate::EtherType;
+
+pub use protocol::{BINDING_OCTETS, Binding, Protocol, Target};
 
 /// Default EtherType of protected frames: IEEE 802's first for local experiments.
 pub const ETHERTYPE: EtherType = EtherType(0x88b5);

@@ -1,6 +1,7 @@
 // A cell's frames, protected and verified: what crate fieldbus does in user space, frame by frame the same.
 //
 //   outward: DA | SA | [VLAN] | 0x8892 | FrameID | payload          at the plain interface; leaves by the protected one
+//            or another fieldbus' EtherType, with its identification in the place of the FrameID (wire::fieldbus::Protocol)
 //   inward:  DA | SA | [VLAN] | EtherType | FrameID | KeyID | Seq | payload | ICV         the other way
 //   change, look, fill: by user space
 //
@@ -24,16 +25,25 @@ char licence[] SECTION("license") = "MIT";
 #define AAD 19
 #define SHORTEST_PAYLOAD (60 - HEADER - BEHIND_ETHERTYPE - ICV)
 #define MOST_PAYLOAD (MOST_OCTETS - AAD - BLOCK_OCTETS)
-// 802.1Q, 802.1ad and PROFINET, as they are read.
+// 802.1Q, 802.1ad, and the fieldbuses whose frames have their identification behind the EtherType, as they are read.
 #define VLAN BE16(0x8100)
 #define SERVICE_VLAN BE16(0x88a8)
 #define PROFINET BE16(0x8892)
+#define GOOSE BE16(0x88b8)
+#define SAMPLED_VALUES BE16(0x88ba)
+#define POWERLINK BE16(0x88ab)
+#define ETHERCAT BE16(0x88a4)
 
-// What all relations have in common. ethertype and tag as they stand in a frame; tag 0: none. rest: the verdict on what is user
-// space's, where that has no socket. aside: every frame is user space's.
+// What all relations have in common. ethertype as it stands in a frame. rest: the verdict on what is user space's, where that has no
+// socket. aside: every frame is user space's.
 struct settings {
-    u32 encrypts, mtu, epoch_end, tag;
+    u32 encrypts, mtu, epoch_end;
     u32 ethertype, rest, aside;
+};
+
+// The frames that a relation's machines have, and the tag of delivered ones, as they stand in a frame; tag 0: none.
+struct machine {
+    u32 tag, ethertype;
 };
 
 // DA, SA, FrameID as they stand in a frame.
@@ -66,6 +76,7 @@ MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");
 MAP(HASH, struct address, u32, 1) outward_table SECTION(".maps");
 MAP(HASH, struct address, u32, 1) inward_table SECTION(".maps");
 MAP(ARRAY, u32, struct relation, 1) relations SECTION(".maps");
+MAP(ARRAY, u32, struct machine, 1) machines SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct sent_counters, 1) sent SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct received_counters, 1) received SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct histogram, 1) jitter SECTION(".maps");
@@ -88,6 +99,11 @@ struct front {
 };
 
 INLINE int is_vlan(u16 ethertype) { return ethertype == VLAN || ethertype == SERVICE_VLAN; }
+
+// Other frames of machines need no look-up.
+INLINE int is_fieldbus(u16 ethertype) {
+    return ethertype == PROFINET || ethertype == GOOSE || ethertype == SAMPLED_VALUES || ethertype == POWERLINK || ethertype == ETHERCAT;
+}
 
 // Addresses, up to two tags, EtherType and FrameID; 0 if the frame ends before.
 INLINE int parse(struct xdp_md *ctx, struct front *front) {
@@ -154,9 +170,10 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     struct settings *cell = map_lookup(&settings, &zero);
     if (!cell) return XDP_DROP;
     struct front front = {};
-    if (cell->aside || !parse(ctx, &front) || front.ethertype != PROFINET) return to_user_space(ctx, &plain_sockets, cell);
+    if (cell->aside || !parse(ctx, &front) || !is_fieldbus(front.ethertype)) return to_user_space(ctx, &plain_sockets, cell);
     struct relation *relation = find(&outward_table, &front.address, &number);
-    if (!relation) return to_user_space(ctx, &plain_sockets, cell);
+    struct machine *machine = map_lookup(&machines, &number);
+    if (!relation || !machine || machine->ethertype != front.ethertype) return to_user_space(ctx, &plain_sockets, cell);
     struct sent_counters *count = map_lookup(&sent, &number);
     if (!count) return XDP_DROP;
     u64 came = ktime_get_ns();
@@ -256,16 +273,21 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (moved.gap_known) add_time(&jitter, number, moved.gap > cycle ? moved.gap - cycle : cycle - moved.gap);
 
     // The front that the machine expects; the tag that was on the wire is gone.
-    u32 delivered = HEADER + (cell->tag ? TAG : 0) + FRAME_ID;
+    // It is looked up here, not before the frame is opened: the stack has no room for it meanwhile.
+    struct machine *machine = map_lookup(&machines, &number);
+    if (!machine) return XDP_DROP;
+    u32 tag = machine->tag;
+    u16 ethertype = machine->ethertype;
+    u32 delivered = HEADER + (tag ? TAG : 0) + FRAME_ID;
     if (adjust_head(ctx, (int)(header + BEHIND_ETHERTYPE - delivered)) || adjust_tail(ctx, -ICV)) return XDP_DROP;
     data = start_of(ctx), end = end_of(ctx);
     if (data + HEADER + FRAME_ID > end) return XDP_DROP;
     U64(data) = front.address.first, U32(data + 8) = front.address.second;
-    if (cell->tag) {
+    if (tag) {
         if (data + HEADER + TAG + FRAME_ID > end) return XDP_DROP;
-        U32(data + 12) = cell->tag, U16(data + 16) = PROFINET, U16(data + 18) = front.address.frame_id;
+        U32(data + 12) = tag, U16(data + 16) = ethertype, U16(data + 18) = front.address.frame_id;
     } else {
-        U16(data + 12) = PROFINET, U16(data + 14) = front.address.frame_id;
+        U16(data + 12) = ethertype, U16(data + 14) = front.address.frame_id;
     }
     count->of[IN_OK]++;
     add_residence(&residence_inward, number, now);

@@ -1,4 +1,4 @@
-//! A cell in the kernel: its relations, found by exactly (DA, SA, FrameID), protected and verified by `bpf/cell.bpf.c`.
+//! A cell in the kernel: its relations, found by exactly (DA, SA, FrameID) and the machines' EtherType, protected and verified by `bpf/cell.bpf.c`.
 //!
 //! Keys are put in and taken out as in `fieldbus::Relations`, by a [`KeyChange`]. A change is a program too, which control runs:
 //! it takes the relation's lock as a frame does, so no Seq is taken twice, and none that frames take meanwhile is lost.
@@ -19,6 +19,7 @@ mod slots;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use aya::maps::{Array, HashMap, Map, MapData};
+use fieldbus::relation::Relation;
 use fieldbus::{Direction, KeyChange, Mode, RelationSettings, Relations, Settings};
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
@@ -42,7 +43,7 @@ const UNDER_LOCK: u64 = 4;
 /// detaches the programs and frees the maps.
 ///
 /// Each relation that the kernel has stands in a *place* of the maps, which it keeps as long as it stays. Those in shadow mode have
-/// none: XDP sends no frame twice, so their frames go to user space.
+/// none: XDP sends no frame twice, so their frames go to user space. Nor have those whose identification is derived ([`Cell::takes`]).
 pub struct Cell {
     programs: Programs,
     room: usize,
@@ -81,6 +82,7 @@ impl Cell {
             "outward_table",
             "inward_table",
             "relations",
+            "machines",
             "sent",
             "received",
             "jitter",
@@ -107,6 +109,11 @@ impl Cell {
         Ok(())
     }
 
+    /// Whether the programs know the frames of a relation: their identification stands behind the EtherType.
+    pub const fn takes(relation: &Relation) -> bool {
+        relation.protocol().identification_octets() > 0
+    }
+
     /// Serves a cell whose relations are numbered by their index in `relations`. Those of `stays`, by their numbers here and before, go
     /// on where they are: in their places and sessions without a lost frame, or without a place in user space. No frame of the others
     /// passes before there are keys. What is no more is wiped.
@@ -123,7 +130,8 @@ impl Cell {
         Self::suits(settings.protection, settings.mtu)?;
         // The same cells as in user space, and no others.
         Relations::new(*settings, relations).map_err(|_| XdpError::Relations)?;
-        let mut in_kernel: Vec<_> = relations.iter().map(|of| of.mode == Mode::Protect).collect();
+        let mut in_kernel: Vec<_> =
+            relations.iter().map(|of| of.mode == Mode::Protect && Self::takes(&of.relation)).collect();
         stays.iter().for_each(|&(number, there)| in_kernel[number] &= self.has(there));
         let wanted = in_kernel.iter().filter(|is| **is).count();
         if wanted > self.room {
@@ -182,9 +190,13 @@ impl Cell {
         for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| **in_kernel)
         {
             match *place {
-                Some(place) => self.command(&layout::watch(place, of))?,
+                Some(place) => {
+                    self.set_machine(place, settings, of)?;
+                    self.command(&layout::watch(place, of))?;
+                }
                 None => {
                     let new = free.next().ok_or(XdpError::Malformed)?;
+                    self.set_machine(new, settings, of)?;
                     self.put_in(of, new)?;
                     *place = Some(new);
                 }
@@ -276,6 +288,18 @@ impl Cell {
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.insert(address, place, 0)?;
         }
         Ok(())
+    }
+
+    /// What the machines of a place's relation send, and get.
+    fn set_machine(
+        &mut self,
+        place: u32,
+        settings: &Settings,
+        of: &RelationSettings,
+    ) -> Result<(), XdpError> {
+        let map_of = self.programs.map("machines")?;
+        let machine = layout::machine(settings, of);
+        Ok(Array::<_, [u8; layout::MACHINE]>::try_from(map_of)?.set(place, machine, 0)?)
     }
 
     /// Frames of a relation are not found any more, and its keys are gone.

@@ -4,9 +4,11 @@
 
 mod world;
 
-use fieldbus::{KeyChange, ReceiveDiscard, TransmitDiscard, VlanTag};
+use fieldbus::relation::DeliveredTag;
+use fieldbus::{KeyChange, ReceiveDiscard, RelationSettings, TransmitDiscard, VlanTag};
 use proptest::prelude::*;
-use wire::fieldbus::Seq;
+use wire::MacAddr;
+use wire::fieldbus::{FrameId, Protocol, Seq, Target};
 use world::{AUTHENTICATE, ENCRYPT, MTU, Outcome, TAG, World, machine, relation};
 
 const MODES: [wire::fieldbus::Protection; 2] = [ENCRYPT, AUTHENTICATE];
@@ -64,6 +66,76 @@ fn tags_are_kept_on_the_way_and_put_on_as_configured() {
             }
         }
     }
+}
+
+/// A GOOSE publication to a group, which nothing comes back for, and EtherCAT in its place between two stations.
+#[test]
+fn other_fieldbuses_are_sealed_and_opened_as_in_user_space() {
+    let groups = [MacAddr([1, 0x0c, 0xcd, 1, 0, 1]), MacAddr([0xff; 6])];
+    let of = |end: usize| {
+        let [goose, ethercat] = [0, 1].map(|number| relation(end, number));
+        let (there, back) = (Target::Group(groups[0]), Target::Nobody);
+        let (own, peer) = if end == 0 { (there, back) } else { (back, there) };
+        let both = Target::Group(groups[1]);
+        let goose_relation = goose.relation.of(Protocol::Goose, own, peer).unwrap();
+        let ethercat_relation = ethercat.relation.of(Protocol::EtherCat, both, both).unwrap();
+        [
+            RelationSettings {
+                relation: goose_relation.delivered_with(DeliveredTag::Is(VlanTag::new(4, 10))),
+                ..goose
+            },
+            RelationSettings {
+                relation: ethercat_relation.delivered_with(DeliveredTag::Is(None)),
+                ..ethercat
+            },
+        ]
+    };
+    for protection in MODES {
+        let mut world = World::new(protection, 2);
+        world.exchange([&of(0), &of(1)], &[]);
+        (0..2).for_each(|number| world.secure(number, 1));
+        for (from, number, ethertype) in [(0, 0, 0x88b8_u16), (0, 1, 0x88a4), (1, 1, 0x88a4)] {
+            for tags in [&[][..], &TAG] {
+                let as_profinet = machine(from, number, tags, &payload(60));
+                let mut frame = as_profinet.clone();
+                frame[..6].copy_from_slice(&groups[number].0);
+                let at = 12 + tags.len();
+                frame[at..at + 2].copy_from_slice(&ethertype.to_be_bytes());
+                let protected = sent(world.protect(from, &frame));
+                let delivered = sent(world.verify(1 - from, &protected));
+                let tag: &[u8] = if number == 0 { &[0x81, 0, 0x80, 10] } else { &[] };
+                assert_eq!(delivered, [&frame[..12], tag, &frame[at..]].concat());
+                // Another EtherType, the station instead of the group, and what comes in clear.
+                let mut other = frame.clone();
+                other[at..at + 2].copy_from_slice(&[0x88, 0xba]);
+                assert_eq!(world.protect(from, &other), Outcome::ForUserSpace);
+                assert_eq!(world.protect(from, &as_profinet), Outcome::ForUserSpace);
+                assert_eq!(world.verify(1 - from, &frame), Outcome::ForUserSpace);
+                // A HELLO goes between the stations, and is no frame of the group's.
+                let mut hello = protected.clone();
+                hello[..6].copy_from_slice(&as_profinet[..6]);
+                assert_eq!(world.verify(1 - from, &hello), Outcome::ForUserSpace);
+            }
+        }
+        // Nothing comes from the subscriber.
+        let mut silent = machine(1, 0, &TAG, &payload(60));
+        silent[16..18].copy_from_slice(&[0x88, 0xb8]);
+        assert_eq!(world.protect(1, &silent), Outcome::ForUserSpace);
+    }
+}
+
+/// Frames whose identification is derived are none for the programs.
+#[test]
+fn relations_that_the_programs_do_not_know_stay_in_user_space() {
+    let ethernet_ip = {
+        let ends = world::stations(1).map(|(station, _)| (station, FrameId(2222)));
+        let relation =
+            fieldbus::relation::Relation::new(ends[0], ends[1], std::time::Duration::from_millis(1));
+        let relation = relation.unwrap().of(Protocol::EtherNetIp, Target::Peer, Target::Peer).unwrap();
+        RelationSettings { relation, ..self::relation(0, 0) }
+    };
+    let cell = world::load(&fieldbus::Settings::new(ENCRYPT, MTU), &[relation(0, 0), ethernet_ip]);
+    assert!(cell.has(0) && !cell.has(1));
 }
 
 /// Frames of other stations and other EtherTypes, HELLOs, and whatever is cut.

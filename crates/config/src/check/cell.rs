@@ -4,6 +4,8 @@
 //! machine:    DA 6 | SA 6 | [VLAN 4] | 0x8892    2 | FrameID 2 |                    payload n
 //! protected:  DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | Seq 4 | payload n | ICV 16
 //! ```
+//!
+//! Frames of protocols whose identification is derived grow by two octets more.
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use fieldbus::Settings;
 use fieldbus::budget::Payload;
 use wire::ethernet::VLAN_TAG_OCTETS;
-use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, Protect};
+use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, Protect, Protocol};
 
 use super::Mtus;
 use crate::fieldbus::{Cell, CellRelation, Mode, OtherFrames};
@@ -190,7 +192,9 @@ fn write_shadow(f: &mut fmt::Formatter<'_>, cell: &Cell) -> fmt::Result {
 }
 
 fn write_relation(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelation) -> fmt::Result {
-    let ((own, sends), (peer, receives)) = (relation.relation.own(), relation.relation.peer());
+    let of = &relation.relation;
+    let (own, peer) = (of.own().0, of.peer().0);
+    let (sends, receives) = (of.sends(), of.receives());
     writeln!(
         f,
         "  relation   {own} (here) sends {sends}, {peer} sends {receives}, each {}; alarm after {}, watchdog {}{}",
@@ -198,7 +202,22 @@ fn write_relation(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelati
         time(cell.alarm_time(relation)),
         time(cell.watchdog_time(relation)),
         if relation.mode == Mode::Shadow { "; SHADOW" } else { "" }
-    )
+    )?;
+    write_protocol(f, cell, relation)
+}
+
+/// What is different for a relation of another protocol than PROFINET.
+fn write_protocol(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelation) -> fmt::Result {
+    let of = &relation.relation;
+    if of.protocol() == Protocol::Profinet && of.delivered_tag(cell.vlan) == cell.vlan {
+        return Ok(());
+    }
+    let octets = OVERHEAD_OCTETS + FRAME_ID_OCTETS - of.protocol().identification_octets();
+    let tag = match of.delivered_tag(cell.vlan) {
+        Some(tag) => format!("with a VLAN tag: priority {}, VID {}", tag.priority(), tag.vid()),
+        None => "without a VLAN tag".to_owned(),
+    };
+    writeln!(f, "             {}: {octets} octets more a frame; delivered {tag}", of.protocol().name())
 }
 
 #[cfg(test)]
@@ -239,6 +258,21 @@ mod tests {
         assert!(!text.contains("SecTAG"), "{text}");
         let offline = Plan::new(&config, None).unwrap().to_string();
         assert!(offline.contains("  plain      eth0\n") && !offline.contains("up to"), "{offline}");
+    }
+
+    #[test]
+    fn what_is_different_for_another_fieldbus_stands_below_its_relation() {
+        let (stations, cycle) = ("[\"02:00:00:00:01:01\", \"02:00:00:00:02:01\"]", "cycle = \"2ms\"");
+        let more = format!(
+            "[[fieldbus.relation]]\nstations = {stations}\nprotocol = \"goose\"\nframe_ids = [3]\ndestinations = [\"01:0c:cd:01:00:01\"]\n{cycle}\n[[fieldbus.relation]]\nstations = {stations}\nprotocol = \"ethernet-ip\"\n{cycle}\n"
+        );
+        let text = Plan::new(&configured(&more, 0), None).unwrap().to_string();
+        for lines in [
+            "sends goose 0x0003 to 01:0c:cd:01:00:01, 02:00:00:00:02:01 sends nothing, each 2 ms; alarm after 3 ms, watchdog 6 ms\n             goose: 21 octets more a frame; delivered with a VLAN tag: priority 4, VID 0\n",
+            "sends ethernet-ip, 02:00:00:00:02:01 sends ethernet-ip, each 2 ms; alarm after 3 ms, watchdog 6 ms\n             ethernet-ip: 23 octets more a frame; delivered without a VLAN tag\n",
+        ] {
+            assert!(text.contains(lines), "{lines}\n{text}");
+        }
     }
 
     #[test]

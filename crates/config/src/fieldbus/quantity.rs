@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml::{Spanned, Value};
 use wire::EtherType;
-use wire::fieldbus::ETHERTYPE;
+use wire::fieldbus::{ETHERTYPE, Protocol};
 
 use super::super::findings::Findings;
 use super::super::reference::{FIELDBUS, VLAN};
@@ -20,7 +20,7 @@ const SHORTEST_EPOCH: Duration = Duration::from_secs(1);
 const USUAL_ALARM_PERCENT: u32 = 50;
 
 /// EtherTypes that have a meaning, which other boxes on the way or the machines would give to a protected frame.
-const TAKEN: [EtherType; 16] = [
+const TAKEN: [EtherType; 18] = [
     EtherType::IPV4,
     EtherType(0x0806),
     EtherType(0x86dd),
@@ -32,21 +32,29 @@ const TAKEN: [EtherType; 16] = [
     EtherType::PTP,
     EtherType::PROFINET,
     EtherType::ETHERCAT,
+    EtherType::POWERLINK,
+    EtherType::SERCOS,
     EtherType::GOOSE,
-    EtherType(0x88ba),
+    EtherType::SAMPLED_VALUES,
     EtherType::LLDP,
     EtherType::EAPOL,
     EtherType::MACSEC,
 ];
 
 /// `1ms`, `250us`, `31.25us`.
-pub(super) fn cycle(label: &str, value: &Spanned<String>, findings: &mut Findings) -> Option<Duration> {
+pub(super) fn cycle(
+    label: &str,
+    value: &Spanned<String>,
+    protocol: Protocol,
+    findings: &mut Findings,
+) -> Option<Duration> {
     let text = value.get_ref();
     let units = [("us", 1_000), ("ms", 1_000_000)];
     let parsed = units.iter().find_map(|(unit, nanoseconds)| decimal(text.strip_suffix(unit)?, *nanoseconds));
     match parsed.map(Duration::from_nanos).filter(|cycle| CYCLES.contains(cycle)) {
         Some(cycle) => {
-            if !cycle.as_nanos().is_multiple_of(PROFINET_CLOCK.as_nanos()) {
+            let is_odd = !cycle.as_nanos().is_multiple_of(PROFINET_CLOCK.as_nanos());
+            if is_odd && protocol == Protocol::Profinet {
                 let odd = format!(
                     "{label}cycle = {text:?} is not a multiple of 31.25 us, as all cycles of PROFINET are; check it"
                 );

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use fieldbus::relation::{Relation, RelationError};
+use fieldbus::VlanTag;
+use fieldbus::relation::{DeliveredTag, Relation, RelationError};
 use toml::Spanned;
 use wire::MacAddr;
-use wire::fieldbus::FrameId;
+use wire::fieldbus::{FrameId, Protocol, Target};
 
 use super::super::Origin;
 use super::super::findings::Findings;
@@ -20,6 +21,8 @@ pub(super) struct Relations<'j> {
     pub(super) local: &'j [MacAddr],
     /// Where a relation does not say it.
     pub(super) mode: Mode,
+    /// The cell's tag, if it names one.
+    pub(super) tag: Option<Option<VlanTag>>,
     /// Destination, source and FrameID of frames that a relation has already, with its line.
     pub(super) seen: BTreeMap<(MacAddr, MacAddr, FrameId), usize>,
 }
@@ -34,17 +37,20 @@ impl Relations<'_> {
         let (raw, span) = (spanned.get_ref(), spanned.span());
         let label = format!("{}relation {}: ", self.label, number + 1);
         let stations = stations(&label, spanned, findings);
-        let frame_ids = frame_ids(&label, spanned, findings);
+        let protocol = RELATION.protocol.choice(&label, &raw.protocol, findings);
+        let frame_ids = frame_ids(&label, protocol, spanned, findings);
         let cycle = RELATION.cycle.required(&label, &span, &raw.cycle, "; add cycle = \"1ms\"", findings);
-        let cycle = cycle.and_then(|value| quantity::cycle(&label, value, findings));
+        let cycle = cycle.and_then(|value| quantity::cycle(&label, value, protocol, findings));
         let mode = RELATION.mode.given_choice(&label, &raw.mode, findings).unwrap_or(self.mode);
-        let (stations, frame_ids) = (stations?, frame_ids?);
+        let tag = self.tag(&label, protocol, raw, findings);
+        let (stations, (frame_ids, senders)) = (stations?, frame_ids?);
+        let targets = targets(&label, stations, senders, raw, findings);
         let ends = [(stations[0], frame_ids[0]), (stations[1], frame_ids[1])];
         let is_local = stations.map(|station| self.local.contains(&station));
         let at = raw.stations.as_ref().map_or(span.clone(), Spanned::span);
-        let (own, peer) = match is_local {
-            [true, false] => (ends[0], ends[1]),
-            [false, true] => (ends[1], ends[0]),
+        let ([own, peer], is_swapped) = match is_local {
+            [true, false] => ([ends[0], ends[1]], false),
+            [false, true] => ([ends[1], ends[0]], true),
             both => {
                 // An empty list is reported already: `local` is missing or names no station.
                 if !self.local.is_empty() && stations[0] != stations[1] {
@@ -61,22 +67,41 @@ impl Relations<'_> {
                 return None;
             }
         };
-        let relation = match Relation::new(own, peer, cycle?) {
+        let mut targets = targets?;
+        if is_swapped {
+            targets.swap(0, 1);
+        }
+        let relation = Relation::new(own, peer, cycle?)
+            .and_then(|relation| relation.of(protocol, targets[0], targets[1]))
+            .map(|relation| relation.delivered_with(tag));
+        let relation = match relation {
             Ok(relation) => relation,
             Err(error) => {
-                let text = match error {
-                    RelationError::SameStation => same_station(&label, own.0),
-                    RelationError::Group(group) => format!(
-                        "{label}{group} is a group address; name two stations: frames to groups belong to the rest"
-                    ),
-                };
-                findings.error(at, text);
+                findings.error(at, format!("{label}{}", describe(error, protocol, own.0)));
                 return None;
             }
         };
         let line = findings.line(&span);
         self.once(&label, &relation, line, spanned, findings);
         Some(CellRelation { relation, line: Origin(line), mode })
+    }
+
+    /// The tag of delivered frames.
+    fn tag(
+        &self,
+        label: &str,
+        protocol: Protocol,
+        raw: &RawRelation,
+        findings: &mut Findings,
+    ) -> DeliveredTag {
+        match (&raw.vlan, self.tag) {
+            (Some(_), _) => DeliveredTag::Is(quantity::vlan(label, &raw.vlan, findings)),
+            (None, Some(_)) => DeliveredTag::OfCell,
+            (None, None) => match protocol {
+                Protocol::Profinet => DeliveredTag::OfCell,
+                _ => DeliveredTag::Is(VlanTag::usual(protocol)),
+            },
+        }
     }
 
     /// Refuses frames that another relation has already.
@@ -88,17 +113,82 @@ impl Relations<'_> {
         spanned: &Spanned<RawRelation>,
         findings: &mut Findings,
     ) {
-        let [one, other] = *relation.stations();
-        for (from, to) in [(one, other), (other, one)] {
-            if let Some(earlier) = self.seen.insert((to.0, from.0, from.1), line) {
+        let ((own, sends), (peer, receives)) = (relation.own(), relation.peer());
+        let ways = [
+            (relation.sends(), relation.outward_addresses(), (peer, own), sends),
+            (relation.receives(), relation.inward_addresses(), (own, peer), receives),
+        ];
+        for (stream, frames, hellos, id) in ways {
+            if let Some((to, from)) = frames
+                && let Some(earlier) = self.seen.insert((to, from, id), line)
+            {
+                let what = match relation.protocol() {
+                    Protocol::Profinet => format!("FrameID {id}"),
+                    _ => stream.to_string(),
+                };
                 let text = format!(
-                    "{label}the relation of line {earlier} already has FrameID {} from {} to {}; give it to one relation",
-                    from.1, from.0, to.0
+                    "{label}the relation of line {earlier} already has {what} from {from} to {to}; give it to one relation"
+                );
+                findings.error(spanned.span(), text);
+            }
+            if frames != Some(hellos)
+                && let Some(earlier) = self.seen.insert((hellos.0, hellos.1, id), line)
+                && earlier != line
+            {
+                let text = format!(
+                    "{label}the relation of line {earlier} has {id} between the same stations, so HELLOs of both could not be told apart; make one relation of them, with two frame_ids, or name other stations"
                 );
                 findings.error(spanned.span(), text);
             }
         }
     }
+}
+
+/// Why there is no such relation of the local station, and the cure.
+fn describe(error: RelationError, protocol: Protocol, own: MacAddr) -> String {
+    match error {
+        RelationError::SameStation => same_station("", own),
+        RelationError::Group(group) => {
+            format!("{group} is a group address; name two stations, and the group in destinations")
+        }
+        RelationError::NoGroup(address) => format!(
+            "destinations: {address} is neither a group address nor the other station; name one of these"
+        ),
+        RelationError::Silent => "no station sends; give frame_ids".into(),
+        RelationError::Impossible(id) => format!(
+            "frame_ids: no frame of {} has {id}: bits 0x3070 are the cycle count; leave them 0",
+            protocol.name()
+        ),
+    }
+}
+
+/// Where the two stations send.
+fn targets(
+    label: &str,
+    stations: [MacAddr; 2],
+    senders: usize,
+    raw: &RawRelation,
+    findings: &mut Findings,
+) -> Option<[Target; 2]> {
+    let mut targets = [Target::Peer, if senders == 2 { Target::Peer } else { Target::Nobody }];
+    let Some(value) = &raw.destinations else { return Some(targets) };
+    let given = value.get_ref();
+    if given.is_empty() || given.len() > senders {
+        let text = format!(
+            "{label}destinations names {} addresses, and {} send; name one for each that sends, in the order of stations",
+            given.len(),
+            if senders == 2 { "both stations" } else { "1 station does" }
+        );
+        findings.error(value.span(), text);
+        return None;
+    }
+    for (number, value) in given.iter().enumerate() {
+        let address = station(label, "destinations", value, findings)?;
+        if address != stations[1 - number] {
+            targets[number] = Target::Group(address);
+        }
+    }
+    Some(targets)
 }
 
 fn same_station(label: &str, station: MacAddr) -> String {
@@ -144,30 +234,61 @@ pub(super) fn station(
     }
 }
 
-fn frame_ids(label: &str, spanned: &Spanned<RawRelation>, findings: &mut Findings) -> Option<[FrameId; 2]> {
-    let cure = "; add frame_ids = [0x8001, 0x8002]: the first station sends the first";
+/// What the stations send, and how many of them send.
+fn frame_ids(
+    label: &str,
+    protocol: Protocol,
+    spanned: &Spanned<RawRelation>,
+    findings: &mut Findings,
+) -> Option<([FrameId; 2], usize)> {
     let given = &spanned.get_ref().frame_ids;
-    let value = RELATION.frame_ids.required(label, &spanned.span(), given, cure, findings)?;
-    let [one, other] = value.get_ref().as_slice() else {
-        let text = format!(
-            "{label}frame_ids names {} FrameIDs; a relation has two, one for each station's frames",
-            value.get_ref().len()
-        );
-        findings.error(value.span(), text);
-        return None;
+    if let Some(only) = protocol.only_identification() {
+        if let Some(value) = given {
+            let text = format!(
+                "{label}frame_ids: frames of {} have none, they are known by their ports; remove it",
+                protocol.name()
+            );
+            findings.error(value.span(), text);
+        }
+        return Some(([only; 2], 2));
+    }
+    let cure = match protocol {
+        Protocol::Profinet => "; add frame_ids = [0x8001, 0x8002]: the first station sends the first",
+        _ => "; add frame_ids = [NUMBER]: the first station sends it, or two, one for each station's frames",
     };
-    let (one, other) = (frame_id(label, one, findings), frame_id(label, other, findings));
-    Some([one?, other?])
+    let value = RELATION.frame_ids.required(label, &spanned.span(), given, cure, findings)?;
+    match (value.get_ref().as_slice(), protocol) {
+        ([one, other], _) => {
+            let ids = [one, other].map(|value| frame_id(label, protocol, value, findings));
+            Some(([ids[0]?, ids[1]?], 2))
+        }
+        ([one], protocol) if protocol != Protocol::Profinet => {
+            Some(([frame_id(label, protocol, one, findings)?; 2], 1))
+        }
+        (others, _) => {
+            let text = format!(
+                "{label}frame_ids names {} FrameIDs; a relation has two, one for each station's frames",
+                others.len()
+            );
+            findings.error(value.span(), text);
+            None
+        }
+    }
 }
 
-fn frame_id(label: &str, value: &Spanned<i64>, findings: &mut Findings) -> Option<FrameId> {
+fn frame_id(
+    label: &str,
+    protocol: Protocol,
+    value: &Spanned<i64>,
+    findings: &mut Findings,
+) -> Option<FrameId> {
     let Ok(number) = u16::try_from(*value.get_ref()) else {
         let text = format!("{label}frame_ids: {} is no FrameID; use 0x0000 to 0xffff", value.get_ref());
         findings.error(value.span(), text);
         return None;
     };
     let id = FrameId(number);
-    if !id.is_cyclic() {
+    if protocol == Protocol::Profinet && !id.is_cyclic() {
         let text = format!(
             "{label}frame_ids: {id} is not one of PROFINET's for cyclic frames (0x8000 to 0xbbff, 0xc000 to 0xf7ff, 0x0100 to 0x0fff); check it"
         );

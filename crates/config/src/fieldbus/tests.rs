@@ -1,3 +1,5 @@
+mod buses;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -164,7 +166,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("local = [\"02:00:00:00:01:01\"]", "local = [\"02:00:00:00:01:03\"]", format!("22: {}", cell("relation 1: neither station is in local; add the one that is behind this gateway"))),
         ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\"]", format!("22: {}", cell("relation 1: stations names 1 stations; a relation has two: [\"MAC\", \"MAC\"]"))),
         ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\", \"02:00:00:00:01:01\"]", format!("22: {}", cell("relation 1: both stations are 02:00:00:00:01:01; name the two that exchange frames"))),
-        ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\", \"01:0e:cf:00:00:01\"]", format!("22: {}", cell("relation 1: 01:0e:cf:00:00:01 is a group address; name two stations: frames to groups belong to the rest"))),
+        ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\", \"01:0e:cf:00:00:01\"]", format!("22: {}", cell("relation 1: 01:0e:cf:00:00:01 is a group address; name two stations, and the group in destinations"))),
         ("frame_ids = [0x8001, 0x8002]", "frame_ids = [0x8001]", format!("23: {}", cell("relation 1: frame_ids names 1 FrameIDs; a relation has two, one for each station's frames"))),
         ("frame_ids = [0x8001, 0x8002]", "frame_ids = [0x8001, 0x18002]", format!("23: {}", cell("relation 1: frame_ids: 98306 is no FrameID; use 0x0000 to 0xffff"))),
         ("frame_ids = [0x8001, 0x8002]\n", "\n", format!("21: {}", cell("relation 1: frame_ids is missing; add frame_ids = [0x8001, 0x8002]: the first station sends the first"))),

@@ -112,7 +112,8 @@ impl<'r> Judge<'r> {
         let (watchdog, alarm_percent) = quantity::watchdog(label, &raw.watchdog, &raw.alarm, findings);
         let mode = FIELDBUS.mode.choice(label, &raw.mode, findings);
         let local = self.local(findings);
-        let mut judge = Relations { label, local: &local, mode, seen: BTreeMap::new() };
+        let tag = raw.vlan.is_some().then_some(vlan);
+        let mut judge = Relations { label, local: &local, mode, tag, seen: BTreeMap::new() };
         let relations: Vec<_> = raw
             .relation
             .iter()

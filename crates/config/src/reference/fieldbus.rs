@@ -2,7 +2,7 @@
 
 use fieldbus::{Mode, Settings, VlanTag};
 use toml::{Spanned, Value};
-use wire::fieldbus::{CellSuite, Protect};
+use wire::fieldbus::{CellSuite, Protect, Protocol};
 
 use super::key::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
 use super::key::{Key, Kind, Section, texts};
@@ -13,7 +13,7 @@ section! {
         path: &["fieldbus"],
         many: true,
         needed: false,
-        meaning: "A cell: cyclic PROFINET frames with keys of their own for each communication relation.",
+        meaning: "A cell: cyclic frames of PROFINET and other fieldbuses, with keys of their own for each communication relation.",
     }
     keys {
         name: String {
@@ -114,7 +114,7 @@ section! {
         vlan: Value {
             kind: Kind::Either(&[Kind::Word("none"), Kind::Table(&VLAN)]),
             absent: Is("{ priority = 6, vid = 0 }"),
-            meaning: "The VLAN tag of the frames that are delivered to the machines.",
+            meaning: "The VLAN tag of the frames that are delivered to the machines. A relation's own `vlan` takes precedence.",
             example: r#"vlan = "none""#,
         }
         allow_addresses: bool {
@@ -144,11 +144,23 @@ section! {
             meaning: "The two stations. One of them stands in `local`.",
             example: r#"stations = ["02:00:00:00:01:01", "02:00:00:00:02:01"]"#,
         }
+        protocol: String {
+            kind: Kind::Choice(words::<Protocol>),
+            absent: Word("profinet"),
+            meaning: "The fieldbus of its frames. The same on both gateways.",
+            example: r#"protocol = "goose""#,
+        }
         frame_ids: Vec<Spanned<i64>> {
-            kind: Kind::List { of: &Kind::Number { from: 0, to: 0xffff }, from: 2, to: 2 },
-            absent: Needed,
-            meaning: "The FrameID that each of the two stations sends, in the same order.",
+            kind: Kind::List { of: &Kind::Number { from: 0, to: 0xffff }, from: 1, to: 2 },
+            absent: NeededIf("except with `ethernet-ip` and `modbus-tcp`, which have none"),
+            meaning: "The identification of the frames that each of the two stations sends, in the same order: the FrameID for PROFINET, the APPID for GOOSE and sampled values, else the two octets behind the EtherType. One number alone, if the first station sends and the second does not; not for PROFINET.",
             example: "frame_ids = [0x8001, 0x8002]",
+        }
+        destinations: Vec<Spanned<String>> {
+            kind: Kind::List { of: &texts::MAC, from: 1, to: 2 },
+            absent: Means("each station sends to the other one"),
+            meaning: "The address that each of the two stations sends to, in the same order: a group, or the other station.",
+            example: r#"destinations = ["01:0c:cd:01:00:01"]"#,
         }
         cycle: String {
             kind: Kind::Text {
@@ -164,6 +176,12 @@ section! {
             absent: Means("that of the cell"),
             meaning: "Whether the frames of this relation are protected already: see `mode` of the cell.",
             example: r#"mode = "shadow""#,
+        }
+        vlan: Value {
+            kind: Kind::Either(&[Kind::Word("none"), Kind::Table(&VLAN)]),
+            absent: Means("that of the cell, if the cell names one; else priority 6 for PROFINET, 4 for GOOSE and sampled values, and no tag for the others"),
+            meaning: "The VLAN tag of the frames of this relation that are delivered to the machines.",
+            example: r#"vlan = { priority = 4, vid = 10 }"#,
         }
     }
     sections {}

@@ -542,7 +542,7 @@ fn the_schema_refuses_slips() {
         (&["link"], "mtu", "\"large\""),
         (&["link"], "encrypt", "\"yes\""),
         (&["link", "mka"], "sci", "\"02:00:00:00:00:01\""),
-        (&["fieldbus", "relation"], "frame_ids", "[0x8001]"),
+        (&["fieldbus", "relation"], "frame_ids", "[1, 2, 3]"),
     ];
     for (path, key, value) in slips {
         let mut blocks = base();

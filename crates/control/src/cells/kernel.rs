@@ -410,7 +410,8 @@ impl CellControl {
         // If a map cannot be written there is no place, and no frame passes: the programs stand aside.
         let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
         for number in 0..self.relations.len() {
-            if self.settings.relations[number].mode == Mode::Protect {
+            let of = &self.settings.relations[number];
+            if of.mode == Mode::Protect && xdp::Cell::takes(&of.relation) {
                 // The worker's keys go with the next change: a frame that was kept back would be accepted under them.
                 self.changes.push((number, KeyChange::Collect));
                 self.relations[number].handshake.request_session();

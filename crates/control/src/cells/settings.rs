@@ -78,7 +78,7 @@ fn describe(error: &RelationsError) -> String {
     match error {
         RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MAX),
         RelationsError::Same(one, other) => format!(
-            "relations {} and {} have the same addresses and FrameID in one direction",
+            "relations {} and {} have the same addresses and FrameID in one direction, and protected frames do not show their protocol",
             one + 1,
             other + 1
         ),

@@ -9,7 +9,7 @@ use fieldbus::Mode;
 use fieldbus::relation::Relation;
 use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
 use suite::fieldbus::MasterKey;
-use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
+use wire::fieldbus::{CellSuite, FrameId, Protect, Protection, Protocol, Target};
 use wire::{MacAddr, Sci};
 
 use super::*;
@@ -198,6 +198,27 @@ mod hostile;
 mod kernel_faults;
 mod kernel_moves;
 use hostile::Attacker;
+
+/// A relation of another protocol, or to a group, has other keys: its session is none of the relation before.
+#[test]
+fn a_session_goes_on_only_where_the_relation_means_the_same_frames() {
+    let of = |protocol: Protocol, to: Target| {
+        let mut settings = settings(0, 2);
+        let relation = &mut settings.relations[1].relation;
+        *relation = relation.of(protocol, to, Target::Peer).unwrap();
+        CellControl::make(settings).unwrap().1
+    };
+    let before = of(Protocol::Goose, Target::Peer);
+    assert_eq!(of(Protocol::Goose, Target::Peer).carry_over(&before), [(0, 0), (1, 1)]);
+    let group = Target::Group(MacAddr([1, 0x0c, 0xcd, 1, 0, 1]));
+    for (protocol, to) in [
+        (Protocol::SampledValues, Target::Peer),
+        (Protocol::Profinet, Target::Peer),
+        (Protocol::Goose, group),
+    ] {
+        assert_eq!(of(protocol, to).carry_over(&before), [(0, 0)], "{protocol:?} {to:?}");
+    }
+}
 
 #[test]
 fn io_of_a_thousand_relations_flows_within_150_ms_of_the_start_of_either_gateway() {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use wire::MacAddr;
-use wire::fieldbus::FrameId;
+use wire::fieldbus::{FrameId, Protocol};
 
 /// Latest intervals that are kept.
 const KEPT: usize = 256;
@@ -26,34 +26,26 @@ const SILENT_CYCLES: u32 = 20;
 
 /// The fieldbus of a flow, and what names the flow there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Protocol {
-    /// PROFINET RT, by FrameID.
-    Profinet(FrameId),
-    /// EtherCAT.
-    EtherCat,
-    /// POWERLINK, by message type and destination node.
-    Powerlink(u16),
-    /// SERCOS III.
-    Sercos,
-    /// GOOSE, by APPID.
-    Goose(u16),
-    /// Sampled values, by APPID.
-    SampledValues(u16),
-    /// Cyclic data of EtherNet/IP, over UDP.
-    EtherNetIp,
+pub struct Stream {
+    /// The fieldbus.
+    pub protocol: Protocol,
+    /// FrameID, APPID, or whatever else identifies its frames.
+    pub id: FrameId,
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Profinet(id) => write!(f, "PROFINET {id}"),
-            Self::EtherCat => f.write_str("EtherCAT"),
-            Self::Powerlink(kind) => write!(f, "POWERLINK 0x{kind:04x}"),
-            Self::Sercos => f.write_str("SERCOS III"),
-            Self::Goose(id) => write!(f, "GOOSE 0x{id:04x}"),
-            Self::SampledValues(id) => write!(f, "sampled values 0x{id:04x}"),
-            Self::EtherNetIp => f.write_str("EtherNet/IP"),
-        }
+        let name = match self.protocol {
+            Protocol::Profinet => "PROFINET",
+            Protocol::Goose => "GOOSE",
+            Protocol::SampledValues => "sampled values",
+            Protocol::Powerlink => "POWERLINK",
+            Protocol::EtherCat => "EtherCAT",
+            Protocol::Sercos => "SERCOS III",
+            Protocol::EtherNetIp => return f.write_str("EtherNet/IP"),
+            Protocol::ModbusTcp => return f.write_str("Modbus TCP"),
+        };
+        write!(f, "{name} {}", self.id)
     }
 }
 
@@ -61,7 +53,7 @@ impl fmt::Display for Protocol {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
     /// Fieldbus and identification.
-    pub protocol: Protocol,
+    pub stream: Stream,
     /// Address of their sender.
     pub source: MacAddr,
     /// Address of their receiver.

@@ -3,24 +3,26 @@
 //! 1. A connection that was agreed on is a relation for each pair of output and input: FrameIDs and cycles are exact.
 //! 2. Other flows to one station are paired with those that come back, by cycle and FrameID. Any pairing protects the same frames; both
 //!    boxes only need the same one.
-//! 3. Stations go to the two boxes so that each relation has one at each: controllers to box A, or the stations with the most relations.
+//! 3. Flows of other fieldbuses are paired alike ([`super::other_buses`]).
+//! 4. Stations go to the two boxes so that each relation has one at each: controllers to box A, or the stations with the most relations.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use config::check::cell::time;
 use config::fieldbus::MOST_RELATIONS;
 use wire::MacAddr;
-use wire::fieldbus::FrameId;
+use wire::fieldbus::{FrameId, Protocol};
 use wire::profinet::connect::Way;
 
-use super::flow::{Flow, Irregular, Origin, Protocol};
+use super::flow::{Flow, Irregular, Origin};
 use super::{Heard, Learner};
 
 /// The longest cycle that a cell takes.
 const LONGEST_CYCLE: Duration = Duration::from_millis(512);
 /// VID that no tag may have.
-const NO_VID: u16 = 0xfff;
+pub(super) const NO_VID: u16 = 0xfff;
 
 /// Facts that the configuration needs besides frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,13 +52,17 @@ pub struct End {
     pub octets: usize,
     /// Nine of ten intervals between them deviate from the cycle by no more.
     pub jitter: Duration,
+    /// The group that they go to, if they do not go to the other station.
+    pub group: Option<MacAddr>,
     /// TCI of their VLAN tag.
-    tag: Option<u16>,
+    pub(super) tag: Option<u16>,
 }
 
 /// A relation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposed {
+    /// Its fieldbus.
+    pub protocol: Protocol,
     /// Its stations, that at box A first.
     pub ends: [End; 2],
     /// Its cycle: the longer one, if both directions differ.
@@ -66,7 +72,7 @@ pub struct Proposed {
     /// Source of the cycle.
     pub origin: Origin,
     /// Cycles without a frame after which stations give up, if that was agreed on.
-    watchdog: Option<u16>,
+    pub(super) watchdog: Option<u16>,
 }
 
 /// Frames that are in no relation.
@@ -105,7 +111,7 @@ impl Learned {
 }
 
 /// Sender, receiver, FrameID.
-type Direction = (MacAddr, MacAddr, FrameId);
+pub(super) type Direction = (MacAddr, MacAddr, FrameId);
 
 impl Learner {
     /// The relations of all that was heard.
@@ -113,12 +119,12 @@ impl Learner {
         let mut draft = Draft::new(self);
         draft.take_connections();
         draft.take_timing();
-        draft.of_other_fieldbuses();
+        draft.take_other_buses();
         let Draft { mut relations, mut left_out, .. } = draft;
         divide(&mut relations, &mut left_out, &setting.local, self);
         relations.sort_by_key(|relation| {
             let [a, b] = &relation.ends;
-            (a.station, b.station, a.frame_id, b.frame_id)
+            (a.station, b.station, a.frame_id, b.frame_id, relation.protocol)
         });
         let tag = one_vlan(&mut relations, &mut left_out);
         for relation in relations.drain(relations.len().min(MOST_RELATIONS)..) {
@@ -135,12 +141,12 @@ impl Learner {
     }
 }
 
-struct Draft<'l> {
-    learner: &'l Learner,
+pub(super) struct Draft<'l> {
+    pub(super) learner: &'l Learner,
     /// Flows of PROFINET: where the same one was heard at several interfaces, the one with the most frames.
     flows: BTreeMap<Direction, &'l Flow>,
     used: BTreeSet<Direction>,
-    relations: Vec<Proposed>,
+    pub(super) relations: Vec<Proposed>,
     left_out: Vec<LeftOut>,
 }
 
@@ -148,16 +154,14 @@ impl<'l> Draft<'l> {
     fn new(learner: &'l Learner) -> Self {
         let mut flows: BTreeMap<Direction, &Flow> = BTreeMap::new();
         for (key, flow) in &learner.flows {
-            let Protocol::Profinet(id) = key.protocol else { continue };
-            let best = flows.entry((key.source, key.destination, id)).or_insert(flow);
-            if (flow.frames, flow.octets) > (best.frames, best.octets) {
-                *best = flow;
+            if key.stream.protocol == Protocol::Profinet {
+                keep_best(flows.entry((key.source, key.destination, key.stream.id)), flow);
             }
         }
         Self { learner, flows, used: BTreeSet::new(), relations: Vec::new(), left_out: Vec::new() }
     }
 
-    fn left_out(&mut self, what: String, why: impl Into<String>) {
+    pub(super) fn left_out(&mut self, what: String, why: impl Into<String>) {
         self.left_out.push(LeftOut { what, why: why.into() });
     }
 
@@ -167,7 +171,12 @@ impl<'l> Draft<'l> {
         (!matches!(flow.rhythm(self.learner.last), Err(Irregular::Ended(_)))).then_some(*flow)
     }
 
-    fn end(&self, (station, _, frame_id): Direction, flow: Option<&Flow>, cycle: Duration) -> End {
+    pub(super) fn end(
+        &self,
+        (station, to, frame_id): Direction,
+        flow: Option<&Flow>,
+        cycle: Duration,
+    ) -> End {
         End {
             station,
             frame_id,
@@ -175,6 +184,7 @@ impl<'l> Draft<'l> {
             frames: flow.map_or(0, |flow| flow.frames),
             octets: flow.map_or(0, |flow| flow.octets[1]),
             jitter: flow.map_or(Duration::ZERO, |flow| flow.jitter(cycle)),
+            group: to.is_group().then_some(to),
             tag: flow.and_then(|flow| flow.tag),
         }
     }
@@ -222,6 +232,7 @@ impl<'l> Draft<'l> {
         self.used.extend([there, back]);
         let ends = [self.end(there, flows[0], one), self.end(back, flows[1], other)];
         self.relations.push(Proposed {
+            protocol: Protocol::Profinet,
             ends,
             cycle,
             has_two_cycles: one != other,
@@ -277,32 +288,28 @@ impl<'l> Draft<'l> {
             flows.map(|flow| flow.rhythm(self.learner.last).map_or(Origin::Timing, |rhythm| rhythm.origin));
         let origin = origins[0].min(origins[1]);
         let (cycle, has_two_cycles) = (one.max(other), one != other);
-        self.relations.push(Proposed { ends, cycle, has_two_cycles, origin, watchdog: None });
-    }
-
-    fn of_other_fieldbuses(&mut self) {
-        for (key, flow) in &self.learner.flows {
-            if matches!(key.protocol, Protocol::Profinet(_)) {
-                continue;
-            }
-            if let Ok(rhythm) = flow.rhythm(self.learner.last) {
-                let what = format!("{} from {} to {}", key.protocol, key.source, key.destination);
-                let why = format!(
-                    "one each {}; cells protect PROFINET alone, so the link carries it",
-                    time(rhythm.cycle)
-                );
-                self.left_out(what, why);
-            }
-        }
+        let protocol = Protocol::Profinet;
+        self.relations.push(Proposed { protocol, ends, cycle, has_two_cycles, origin, watchdog: None });
     }
 }
 
-const TWO_TAGS: &str = "has two VLAN tags: a cell delivers frames with one at most";
+/// Where the same flow was heard at several interfaces, the one with the most frames counts.
+pub(super) fn keep_best<'l, K: Ord>(entry: Entry<'_, K, &'l Flow>, flow: &'l Flow) {
+    let best = entry.or_insert(flow);
+    if (flow.frames, flow.octets) > (best.frames, best.octets) {
+        *best = flow;
+    }
+}
 
-/// Whether a relation can have it.
+pub(super) const TWO_TAGS: &str = "has two VLAN tags: a cell delivers frames with one at most";
+
+/// Whether a relation of PROFINET can have it.
 fn is_possible(&(from, to, id): &Direction) -> bool {
-    let is_station = |station: MacAddr| !station.is_group() && station != MacAddr::default();
     is_station(from) && is_station(to) && from != to && id.is_cyclic()
+}
+
+pub(super) fn is_station(station: MacAddr) -> bool {
+    !station.is_group() && station != MacAddr::default()
 }
 
 fn named(&(from, to, id): &Direction) -> String {
@@ -375,7 +382,8 @@ fn guessed(relations: &[Proposed], learner: &Learner) -> BTreeMap<MacAddr, usize
     sides
 }
 
-/// Leaves relations out whose frames are in another VLAN than most. The TCI of most frames of the others.
+/// Leaves relations of PROFINET out whose frames are in another VLAN than most: they have the cell's tag. The TCI of most frames of the
+/// others.
 fn one_vlan(relations: &mut Vec<Proposed>, left_out: &mut Vec<LeftOut>) -> Option<u16> {
     let vid = |tag: Option<u16>| tag.unwrap_or(0) & NO_VID;
     let heard = |relation: &Proposed| -> Vec<Option<u16>> {
@@ -386,10 +394,12 @@ fn one_vlan(relations: &mut Vec<Proposed>, left_out: &mut Vec<LeftOut>) -> Optio
             .map(|end| end.tag.map(|tag| tag & !0x1000))
             .collect()
     };
-    let tags: Vec<_> = relations.iter().flat_map(heard).collect();
+    let has_tag_of_cell = |relation: &&Proposed| relation.protocol == Protocol::Profinet;
+    let tags: Vec<_> = relations.iter().filter(has_tag_of_cell).flat_map(heard).collect();
     let vlan = most_frequent(tags.iter().map(|tag| vid(*tag)).filter(|vid| *vid != NO_VID)).unwrap_or(0);
     relations.retain(|relation| {
         let other = heard(relation).into_iter().map(vid).find(|vid| *vid != vlan);
+        let other = other.filter(|_| relation.protocol == Protocol::Profinet);
         if let Some(other) = other {
             left_out.push(relation.left_out(format!(
                 "is in VLAN {other}, and most are in VLAN {vlan}: a cell has one tag; make the engineering tool use one VLAN"
@@ -397,7 +407,7 @@ fn one_vlan(relations: &mut Vec<Proposed>, left_out: &mut Vec<LeftOut>) -> Optio
         }
         other.is_none()
     });
-    most_frequent(relations.iter().flat_map(heard)).flatten()
+    most_frequent(relations.iter().filter(has_tag_of_cell).flat_map(heard)).flatten()
 }
 
 /// The most frequent of some values; of several as frequent, the lowest.

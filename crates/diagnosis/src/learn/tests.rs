@@ -282,10 +282,96 @@ fn other_fieldbuses_and_protected_frames_are_named() {
     }
     learner.handle_frame(None, 0, &[0; 13], true);
     let learned = learner.learned(setting());
-    let words = "sampled values 0x4001 from 02:00:00:00:01:01 to 01:0c:cd:04:00:01: one each 250 us; cells protect PROFINET alone";
+    let words = "sampled values 0x4001 from 02:00:00:00:01:01 to 01:0c:cd:04:00:01: one each 250 us; goes to a group, and nothing shows who";
     assert_eq!((learned.left_out.len(), left_out(&learned, words)), (1, 1), "{learned}");
     assert!(learned.to_string().contains("# 100 frames were protected already"), "{learned}");
     assert!(learned.to_string().contains("# 1 frames were cut short"), "{learned}");
+}
+
+/// A frame of another fieldbus, from its EtherType on.
+fn bus_frame(to: MacAddr, from: MacAddr, tag: Option<u16>, ethertype: u16, begins: &[u8]) -> Vec<u8> {
+    let tag = tag.map(|tci| [&[0x81, 0][..], &tci.to_be_bytes()].concat()).unwrap_or_default();
+    [&to.0[..], &from.0, &tag, &ethertype.to_be_bytes(), begins, &[0; 40]].concat()
+}
+
+/// UDP to port 2222 with a sequenced address.
+const ETHERNET_IP: [u8; 38] = [
+    0x45, 0xdc, 0, 78, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 8, 0xae, 8, 0xae, 0, 58, 0, 0,
+    2, 0, 2, 0x80, 8, 0, 1, 0, 0, 0,
+];
+
+#[test]
+fn flows_of_other_fieldbuses_that_answer_each_other_become_relations() {
+    let (master, passed) = (MacAddr([0, 0x1b, 0x21, 0, 0, 1]), MacAddr([2, 0x1b, 0x21, 0, 0, 1]));
+    let (all, nodes) = (MacAddr([0xff; 6]), MacAddr([1, 0x11, 0x1e, 0, 0, 2]));
+    let (group, tag) = (MacAddr([1, 0, 0x5e, 0x40, 0, 1]), Some(0x800a));
+    let mut learner = Learner::default();
+    for at in 0..200 {
+        for frame in [
+            bus_frame(DRIVE, PLC, None, 0x88ab, &[3, 1, 240]),
+            bus_frame(nodes, DRIVE, None, 0x88ab, &[4, 255, 1]),
+            bus_frame(all, master, None, 0x88a4, &[0x2c, 0x10]),
+            bus_frame(all, passed, None, 0x88a4, &[0x2c, 0x10]),
+            bus_frame(PRESS, PLC, tag, 0x0800, &ETHERNET_IP),
+            bus_frame(group, PRESS, tag, 0x0800, &ETHERNET_IP),
+            // Nobody answers; the same number as that of POWERLINK's relation, though.
+            bus_frame(DRIVE, PLC, None, 0x88b8, &[3, 1]),
+            bus_frame(PLC, DRIVE, None, 0x88b8, &[4, 255]),
+            bus_frame(nodes, PLC, None, 0x88ab, &[1, 255, 240]),
+            // TCP, whose times say nothing.
+            bus_frame(
+                DRIVE,
+                PLC,
+                None,
+                0x0800,
+                &[0x45, 0, 0, 60, 0, 1, 0, 0, 64, 6, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 0xc0, 0, 1, 0xf6],
+            ),
+        ] {
+            learner.handle_frame(Some(2 * MS * at), 0, &frame, true);
+        }
+    }
+    let learned = learner.learned(setting());
+    let of: Vec<_> = learned
+        .relations
+        .iter()
+        .map(|of| {
+            (of.protocol, of.cycle, of.ends.each_ref().map(|end| (end.station, end.frame_id.0, end.group)))
+        })
+        .collect();
+    let goose_or_powerlink = |protocol| of.iter().any(|(known, ..)| *known == protocol);
+    assert_eq!(of.len(), 3, "{learned}");
+    // Of two flows with the same number between the same stations one is left out.
+    assert!(goose_or_powerlink(Protocol::Goose) ^ goose_or_powerlink(Protocol::Powerlink), "{learned}");
+    assert_eq!(left_out(&learned, "another relation has the same number"), 1, "{learned}");
+    assert_eq!(
+        left_out(
+            &learned,
+            "POWERLINK 0x01ff from 02:00:00:00:01:01 to 01:11:1e:00:00:02: one each 2 ms; goes to a group"
+        ),
+        1,
+        "{learned}"
+    );
+    let has = |protocol, ends: [(MacAddr, u16, Option<MacAddr>); 2]| {
+        let [a, b] = ends;
+        of.iter().any(|(known, cycle, ends)| {
+            *known == protocol && *cycle == 2 * MS && (*ends == [a, b] || *ends == [b, a])
+        })
+    };
+    assert!(has(Protocol::EtherCat, [(master, 0x2c10, Some(all)), (passed, 0x2c10, Some(all))]), "{learned}");
+    assert!(has(Protocol::EtherNetIp, [(PLC, 2222, None), (PRESS, 2222, Some(group))]), "{learned}");
+    is_valid(&learned);
+    let text = learned.configuration(0);
+    assert!(
+        text.contains("protocol  = \"ethernet-ip\"") && text.contains("vlan = { priority = 4, vid = 10 }"),
+        "{text}"
+    );
+    for end in [0, 1] {
+        let cell = configured(&learned, end).links.remove(0).cell.unwrap();
+        let targets = cell.relations.iter().map(|of| of.relation.targets());
+        assert!(targets.into_iter().all(
+            |(own, peer)| own != wire::fieldbus::Target::Nobody && peer != wire::fieldbus::Target::Nobody
+        ));
+    }
 }
 
 #[test]
@@ -311,6 +397,7 @@ proptest! {
         frames in prop::collection::vec((0..6_u8, 0..6_u8, 0..4_u16, 0..5_usize, 1..40_u32, 0..3_usize), 1..40),
         local in prop::collection::vec(0..6_u8, 0..3),
         damaged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        buses in prop::collection::vec((0..6_u8, 0..6_u8, 0..6_usize, 0..2_u8, 0..3_usize, 1..40_u32), 0..20),
     ) {
         let mut learner = Learner::default();
         // Station 0 is nobody, 1 a group.
@@ -329,6 +416,15 @@ proptest! {
                 let time = Duration::from_secs(1) + MS * cycle * at;
                 let frame = io_data(mac(to), mac(from), tag, id, (32 * cycle * at) as u16);
                 learner.handle_frame(Some(time), interface, &frame, true);
+            }
+        }
+        for (to, from, bus, id, tag, cycle) in buses {
+            let ethertype = [0x88a4, 0x88ab, 0x88b8, 0x88ba, 0x88cd, 0x0800][bus];
+            let begins = if bus == 5 { ETHERNET_IP.to_vec() } else { vec![0x80, id] };
+            let tag = [None, Some(0x800a), Some(0xcfff)][tag];
+            for at in 0..20 {
+                let frame = bus_frame(mac(to), mac(from), tag, ethertype, &begins);
+                learner.handle_frame(Some(Duration::from_secs(1) + MS * cycle * at), 0, &frame, true);
             }
         }
         let local = local.into_iter().map(mac).collect();

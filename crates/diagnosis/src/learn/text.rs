@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use config::check::cell::time;
 use fieldbus::VlanTag;
+use wire::fieldbus::Protocol;
 
 use super::flow::Origin;
 use super::proposal::{End, Learned, Proposed};
@@ -78,10 +79,12 @@ impl fmt::Display for Learned {
             f,
             "# A PROPOSAL: anybody on the network can send what was heard. Compare it with the engineering tool."
         )?;
-        for (number, Proposed { ends: [a, b], cycle, origin, has_two_cycles, .. }) in
+        for (number, Proposed { protocol, ends: [a, b], cycle, origin, has_two_cycles, .. }) in
             relations.iter().enumerate()
         {
-            writeln!(f, "#\n# {}. {a} and {b}: {}, {origin}", number + 1, time(*cycle))?;
+            let bus = if *protocol == Protocol::Profinet { "" } else { protocol.name() };
+            let bus = if bus.is_empty() { String::new() } else { format!(", {bus}") };
+            writeln!(f, "#\n# {}. {a} and {b}: {}, {origin}{bus}", number + 1, time(*cycle))?;
             writeln!(f, "#    there {}; back {}", a.heard(), b.heard())?;
             if *has_two_cycles {
                 writeln!(f, "#    the two directions have different cycles: this is the longer one")?;
@@ -162,33 +165,43 @@ impl Learned {
             let _ = writeln!(text, "watchdog = {watchdog}");
         }
         text.push_str(&vlan(self.tag));
-        for Proposed { ends: [a, b], cycle: time, .. } in &self.relations {
-            let _ = write!(
-                text,
-                "\n[[fieldbus.relation]]\nstations  = [\"{}\", \"{}\"]\nframe_ids = [{}, {}]\ncycle     = \"{}\"\n",
-                a.station,
-                b.station,
-                a.frame_id,
-                b.frame_id,
-                cycle(*time),
-            );
+        for relation in &self.relations {
+            text.push_str(&section(relation));
         }
         text
     }
 }
 
-/// The line for the tag of frames that are delivered, if it is not the usual one.
-fn vlan(tag: Option<u16>) -> String {
-    match tag {
-        None => "vlan = \"none\"\n".into(),
-        Some(tci) => {
-            let (priority, vid) = ((tci >> 13) as u8, tci & 0xfff);
-            let tag = VlanTag::new(priority, vid);
-            if tag == Some(VlanTag::PROFINET) {
-                return String::new();
-            }
-            format!("vlan = {{ priority = {priority}, vid = {vid} }}\n")
+/// The section of a relation.
+fn section(relation: &Proposed) -> String {
+    let Proposed { protocol, ends: [a, b], cycle: time, .. } = relation;
+    let mut text = format!("\n[[fieldbus.relation]]\nstations  = [\"{}\", \"{}\"]\n", a.station, b.station);
+    if *protocol != Protocol::Profinet {
+        let _ = writeln!(text, "protocol  = \"{}\"", protocol.name());
+        let destinations = [a.group.unwrap_or(b.station), b.group.unwrap_or(a.station)];
+        if a.group.is_some() || b.group.is_some() {
+            let _ = writeln!(text, "destinations = [\"{}\", \"{}\"]", destinations[0], destinations[1]);
         }
+        text.push_str(&tag(a.tag));
+    }
+    if protocol.only_identification().is_none() {
+        let _ = writeln!(text, "frame_ids = [{}, {}]", a.frame_id, b.frame_id);
+    }
+    let _ = writeln!(text, "cycle     = \"{}\"", cycle(*time));
+    text
+}
+
+/// The line for the tag of frames that are delivered, if it is not the usual one.
+fn vlan(of_cell: Option<u16>) -> String {
+    let tci = of_cell.unwrap_or_default();
+    let is_usual = VlanTag::new((tci >> 13) as u8, tci & 0xfff) == Some(VlanTag::PROFINET);
+    if is_usual { String::new() } else { tag(of_cell) }
+}
+
+fn tag(tci: Option<u16>) -> String {
+    match tci {
+        None => "vlan = \"none\"\n".into(),
+        Some(tci) => format!("vlan = {{ priority = {}, vid = {} }}\n", tci >> 13, tci & 0xfff),
     }
 }
 

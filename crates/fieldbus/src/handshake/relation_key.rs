@@ -12,7 +12,8 @@ use wire::fieldbus::MasterKeyId;
 
 use crate::relation::Relation;
 
-/// A master key, the key of the relation's HELLOs that is derived from it, and its identifier.
+/// A master key, bound to the relation; the key of the relation's HELLOs that is derived from it; and the identifier of the configured
+/// master key.
 pub(super) struct RelationKey {
     pub(super) master: MasterKey,
     pub(super) hello: HelloKey,
@@ -24,9 +25,11 @@ pub(super) type RelationKeys = ArrayVec<Arc<RelationKey>, { MasterKeys::MOST }>;
 
 /// The keys of a relation.
 pub(super) fn relation_keys(relation: &Relation, masters: &MasterKeys) -> RelationKeys {
-    let key = |master: &MasterKey| {
+    let binding = relation.binding();
+    let key = |given: &MasterKey| {
+        let master = binding.as_ref().map_or_else(|| given.clone(), |binding| given.bound_to(binding));
         let hello = master.hello_key(relation.stations());
-        Arc::new(RelationKey { master: master.clone(), hello, id: master.id() })
+        Arc::new(RelationKey { master, hello, id: given.id() })
     };
     masters.iter().map(key).collect()
 }

@@ -24,8 +24,8 @@ command sends nothing and leaves the interface as it is. Listening requires CAP_
 
 If the controller connects while the command listens, cycles and FrameIDs are those of PROFINET's
 Connect. If not, cycles come from the CycleCounter in the frames, or from the time between them.
-Stations get their names by DCP. Frames that are not cyclic, go to groups, have no answer or belong
-to another fieldbus are left out, each with the reason.
+Stations get their names by DCP. Other fieldbuses are proposed as well, but for Modbus TCP. Frames that
+are not cyclic or have no answer are left out, each with the reason.
 
 The result is a proposal: anybody on the network can send what is heard. Compare it with the
 engineering tool. The configurations begin in shadow mode, in which nothing is protected yet.

@@ -213,8 +213,9 @@ fn ends([own, sends, peer, receives]: &[&String; 4]) -> String {
 }
 
 fn configured_ends(of: &CellRelation) -> String {
-    let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-    ends(&[&own.to_string(), &sends.to_string(), &peer.to_string(), &receives.to_string()])
+    let of = &of.relation;
+    let (sends, receives) = (of.sends().to_string(), of.receives().to_string());
+    ends(&[&of.own().0.to_string(), &sends, &of.peer().0.to_string(), &receives])
 }
 
 /// What has fallen, for the operator: parts rather than the whole that they are of, and no list without end.

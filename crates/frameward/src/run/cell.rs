@@ -45,12 +45,22 @@ pub fn planned_cell_place(io: Io, programs: &KernelPrograms, cell: &Cell, mtu: u
     if !matches!(io, Io::Auto | Io::Kernel) {
         return format!("user space ({engines}), both ways: io says so");
     }
+    let others = cell.relations.iter().filter(|of| !KernelPrograms::know(&of.relation)).count();
+    let others = match others {
+        0 => String::new(),
+        others => format!(
+            "; {others} of {} relations in user space: the programs do not know their protocol",
+            cell.relations.len()
+        ),
+    };
     match (programs.serve(cell.protection, mtu, cell.relations.len()), io) {
         (Ok(()), Io::Kernel) => {
-            "kernel, both ways; if the drivers do not take its programs, no frame passes".into()
+            format!("kernel, both ways; if the drivers do not take its programs, no frame passes{others}")
         }
         (Ok(()), _) => {
-            format!("kernel, both ways; if the drivers do not take its programs, user space ({engines})")
+            format!(
+                "kernel, both ways; if the drivers do not take its programs, user space ({engines}){others}"
+            )
         }
         (Err(why), _) if why.is_of_rights() => format!("not looked at: {why}; run as root"),
         (Err(why), Io::Kernel) => format!("NONE, and run does not start: {why}"),

@@ -9,7 +9,7 @@ use ::hkdf::Hkdf;
 use ::hmac::{Hmac, KeyInit as _, Mac as _};
 use aes_gcm::aead::AeadInOut as _;
 use sha2::Sha256;
-use wire::fieldbus::Protect;
+use wire::fieldbus::{Protect, Protocol, Target};
 
 use super::*;
 use crate::{OpenJob, SealJob};
@@ -215,6 +215,28 @@ fn every_relation_has_another_key_for_its_hellos() {
         .map(|(stations, master)| MasterKey::new(master).hello_key(stations).mac(HIGHER.0, LOWER.0, b"hello"))
         .collect();
     assert_eq!(macs.len(), rows.len());
+}
+
+#[test]
+fn a_bound_master_key_is_hkdf_of_its_binding() {
+    let group = Target::Group(MacAddr([1, 0x0c, 0xcd, 1, 0, 1]));
+    let bindings = [
+        (Protocol::Goose, [group, Target::Nobody]),
+        (Protocol::SampledValues, [group, Target::Nobody]),
+        (Protocol::Goose, [Target::Nobody, group]),
+        (Protocol::Goose, [Target::Peer; 2]),
+    ]
+    .map(|(protocol, targets)| Binding::new(protocol, targets).unwrap());
+    let master = MasterKey::new(&MASTER);
+    let mut known = BTreeSet::from([master.id().0]);
+    for binding in bindings {
+        let info = [&b"fw-fieldbus-relation-1"[..], binding.octets()].concat();
+        let mut expected = [0; 32];
+        Hkdf::<Sha256>::new(None, &MASTER).expand(&info, &mut expected).unwrap();
+        let bound = master.bound_to(&binding);
+        assert!(bound == MasterKey::new(&expected), "{binding:?}");
+        assert!(known.insert(bound.id().0), "{binding:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The structures of `bpf/relation.h`, `bpf/change.h` and `bpf/cell.bpf.c`, octet by octet, in the machine's byte order.
 //!
 //! ```text
-//!  settings   encrypts 4 | MTU 4 | end of an epoch 4 | tag 4 | EtherType 4 | rest 4 | aside 4
+//!  settings   encrypts 4 | MTU 4 | end of an epoch 4 | EtherType 4 | rest 4 | aside 4
+//!  machine    tag 4 | EtherType 4
 //!  key        octets 32 | salt 8 | epoch 8 | KeyID 4 | is there 4 (in the relation: its serial)
 //!  direction  key | next key | Seq 4 | ended 4
 //!  session    number 4 | 0 4 | sent | received
@@ -17,13 +18,14 @@ use fieldbus::{
 };
 use std::time::Duration;
 use suite::Secret;
-use wire::MacAddr;
 use wire::fieldbus::{FrameId, KeyId, Protect, Seq};
+use wire::{EtherType, MacAddr};
 
 use crate::error::XdpError;
 use crate::octets::{long, nanoseconds, put, word};
 
-pub(super) const SETTINGS: usize = 28;
+pub(super) const SETTINGS: usize = 24;
+pub(super) const MACHINE: usize = 8;
 pub(super) const ADDRESS: usize = 16;
 const KEY: usize = 56;
 const DIRECTION: usize = 2 * KEY + 8;
@@ -54,30 +56,44 @@ const ALARM_IN_RELATION: usize = 32;
 pub(super) fn settings(settings: &Settings, rest: u32, aside: bool) -> [u8; SETTINGS] {
     let mut octets = [0; SETTINGS];
     let encrypts = u32::from(settings.protection.protect == Protect::Encrypt);
-    let tag = settings.vlan.map_or([0; 4], |tag| tag.octets());
     put(&mut octets, 0, &encrypts.to_ne_bytes());
     put(&mut octets, 4, &(settings.mtu as u32).to_ne_bytes());
     put(&mut octets, 8, &settings.epoch_end.number().to_ne_bytes());
-    put(&mut octets, 12, &tag);
-    let ethertype = u32::from(u16::from_ne_bytes(settings.ethertype.0.to_be_bytes()));
-    put(&mut octets, 16, &ethertype.to_ne_bytes());
-    put(&mut octets, 20, &rest.to_ne_bytes());
+    put(&mut octets, 12, &as_read(settings.ethertype).to_ne_bytes());
+    put(&mut octets, 16, &rest.to_ne_bytes());
     set_aside(&mut octets, aside);
     octets
 }
 
 /// Whether all frames are user space's.
 pub(super) fn set_aside(settings: &mut [u8; SETTINGS], aside: bool) {
-    put(settings, 24, &u32::from(aside).to_ne_bytes());
+    put(settings, 20, &u32::from(aside).to_ne_bytes());
 }
 
-/// The tables in which a relation's frames are found, and by what.
-pub(super) fn addresses(of: &RelationSettings) -> [(&'static str, [u8; ADDRESS]); 2] {
-    let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-    [("outward_table", address(peer, own, sends)), ("inward_table", address(own, peer, receives))]
+/// An EtherType as it is read from a frame.
+fn as_read(ethertype: EtherType) -> u32 {
+    u32::from(u16::from_ne_bytes(ethertype.0.to_be_bytes()))
 }
 
-fn address(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> [u8; ADDRESS] {
+/// EtherType of a relation's machines, and the tag of delivered frames.
+pub(super) fn machine(settings: &Settings, of: &RelationSettings) -> [u8; MACHINE] {
+    let mut octets = [0; MACHINE];
+    let tag = of.relation.delivered_tag(settings.vlan).map_or([0; 4], |tag| tag.octets());
+    put(&mut octets, 0, &tag);
+    put(&mut octets, 4, &as_read(of.relation.protocol().ethertype()).to_ne_bytes());
+    octets
+}
+
+/// The tables in which a relation's frames are found, and by what. HELLOs between its stations are not, unless frames go so too: they
+/// are user space's.
+pub(super) fn addresses(of: &RelationSettings) -> impl Iterator<Item = (&'static str, [u8; ADDRESS])> {
+    let ((_, sends), (_, receives)) = (of.relation.own(), of.relation.peer());
+    let outward = of.relation.outward_addresses().map(|frames| ("outward_table", address(frames, sends)));
+    let inward = of.relation.inward_addresses().map(|frames| ("inward_table", address(frames, receives)));
+    outward.into_iter().chain(inward)
+}
+
+fn address((destination, source): (MacAddr, MacAddr), frame_id: FrameId) -> [u8; ADDRESS] {
     let mut octets = [0; ADDRESS];
     put(&mut octets, 0, &destination.0);
     put(&mut octets, 6, &source.0);

@@ -59,10 +59,7 @@ impl fmt::Display for Silence<'_> {
 
 /// The first relations by name, and the number of the others.
 fn named(relations: &[Relation]) -> String {
-    let name = |relation: &Relation| {
-        let (peer, frame_id) = relation.peer();
-        format!("{frame_id} from {peer}")
-    };
+    let name = |relation: &Relation| format!("{} from {}", relation.receives(), relation.peer().0);
     let named: Vec<_> = relations.iter().take(NAMED).map(name).collect();
     match relations.len().saturating_sub(NAMED) {
         0 => named.join(", "),

@@ -28,7 +28,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         path: status.map_or_else(String::new, |status| match &status.place {
             CellPlace::Kernel(0) => "kernel".into(),
             CellPlace::Kernel(others) => format!(
-                "kernel; {others} relations in user space, which are in shadow mode or were since the last start"
+                "kernel; {others} relations in user space, which are in shadow mode or were since the last start, or have a protocol that the programs do not take"
             ),
             CellPlace::UserSpace(why) => format!("user space: {why}"),
             CellPlace::Nowhere(why) => format!("nowhere: {why}"),
@@ -53,12 +53,12 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
 }
 
 fn relation_report(cell: &Cell, of: &CellRelation, status: &RelationStatus) -> RelationReport {
-    let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
+    let relation = &of.relation;
     RelationReport {
-        own: own.to_string(),
-        sends: sends.to_string(),
-        peer: peer.to_string(),
-        receives: receives.to_string(),
+        own: relation.own().0.to_string(),
+        sends: relation.sends().to_string(),
+        peer: relation.peer().0.to_string(),
+        receives: relation.receives().to_string(),
         cycle_ns: nanoseconds(of.relation.cycle),
         watchdog_ns: nanoseconds(cell.watchdog_time(of)),
         alarm_ns: nanoseconds(cell.alarm_time(of)),
