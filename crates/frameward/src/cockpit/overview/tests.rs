@@ -357,7 +357,7 @@ fn a_member_that_the_others_do_not_hear_is_missing_before_it_is_stale() {
         (
             "a cell has stations",
             ConnectionKind::Fieldbus,
-            [good(all.clone()), good(peers(&[])), good(None)],
+            [good(all.clone()), good(site(&[], &["saw"])), good(None)],
             None,
             Verdict::Good,
         ),
