@@ -281,9 +281,12 @@ proptest! {
     }
 }
 
+/// Names that live peers say, and those that are missed; which are told as secured and as absent, and how many others.
+type Row<'r> = (&'r [Option<&'r str>], &'r [&'r str], &'r [&'r str], &'r [&'r str], u64);
+
 #[test]
 fn peers_are_names_of_a_fleet_in_their_order_and_the_others_are_counted() {
-    let rows: [(&[Option<&str>], &[&str], &[&str], &[&str], u64); 4] = [
+    let rows: [Row<'_>; 4] = [
         (&[], &[], &[], &[], 0),
         (&[Some("saw"), Some("crane"), Some("saw")], &["press", "a"], &["crane", "saw"], &["a", "press"], 0),
         // A station that says no name, or one that no gateway can have, may be any.

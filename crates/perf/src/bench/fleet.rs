@@ -262,13 +262,13 @@ impl Fleet<'_> {
                 return Err(FleetError::Late(format!("a cold start, of which {there} have confirmed,")));
             }
             // An etcd that all ask at once may be silent for long. A watch goes on where it was.
-            let seen = match directory.watch_all(&prefix, after, LOOK) {
-                Ok(Watched::Changes(changes)) => changes,
-                Ok(Watched::Lost) => directory.list(&prefix)?,
-                Err(_) => {
-                    sleep(LOOK);
-                    continue;
-                }
+            let seen = directory.watch_all(&prefix, after, LOOK).and_then(|watched| match watched {
+                Watched::Changes(changes) => Ok(changes),
+                Watched::Lost => directory.list(&prefix),
+            });
+            let Ok(seen) = seen else {
+                sleep(LOOK);
+                continue;
             };
             after = seen.revision;
             let said = seen.entries.iter().filter_map(|entry| Heartbeat::parse(&entry.value).ok());
