@@ -17,7 +17,7 @@ targets=("$@")
 ((${#targets[@]})) || mapfile -t targets < <(cargo "+$toolchain" fuzz list)
 binaries=target/$(rustc "+$toolchain" -vV | sed -n 's/^host: //p')/release
 
-# In memory, where there is one: two targets work on files.
+# In memory, where there is one: three targets work on files.
 memory=/dev/shm
 [[ -w $memory ]] || memory=${TMPDIR:-/tmp}
 finds=$(mktemp -d -p "$memory" frameward-fuzz.XXXXXX)

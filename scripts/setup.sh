@@ -4,7 +4,7 @@
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
 #   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), the
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
-#                            reads what inspect writes, nftables, a browser, Prometheus' own parser, scapy, which builds
+#                            reads what inspect writes, nftables, a browser, Prometheus with its parser, scapy, which builds
 #                            PROFINET frames, etcd, SoftHSM, and the tunnels of packages that make bench compares with
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain with rust-src, valgrind,
 #                            cbindgen, the compiler of the XDP programs, and what mcu and proofs install
@@ -52,6 +52,8 @@ needs+=(jq:jq)
 [[ $profile != test && $profile != ci ]] || needs+=(systemd-analyze:systemd strace:strace)
 # Reads the captures that we write, and runs the dissector.
 [[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
+# Reads the alert rules, and what it is to scrape.
+[[ $profile != test && $profile != ci ]] || needs+=(promtool:prometheus)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
 [[ $profile != proofs && $profile != ci ]] || needs+=(z3:z3 maude:maude bc:bc)
 [[ $profile != static ]] || needs+=(musl-gcc:musl-tools skopeo:skopeo umoci:umoci crun:crun)

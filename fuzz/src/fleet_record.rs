@@ -5,8 +5,8 @@ use fleet::audit::{Line, Log};
 use fleet::directory::Address;
 use fleet::{
     Bundle, Code, Enrolled, Files, GatewayName, HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known,
-    MOST_PARTS, Outcome, Part, PartKind, PartLevel, Parts, PublicIdentity, RECORD_OCTETS, REQUEST_OCTETS,
-    Record, Request,
+    MOST_PARTS, MOST_PEERS, Outcome, Part, PartKind, PartLevel, Parts, Peers, PublicIdentity, RECORD_OCTETS,
+    REQUEST_OCTETS, Record, Request,
 };
 use suite::identity::{Identity, PublicKey};
 
@@ -114,6 +114,9 @@ fn heartbeat(octets: &[u8]) {
     assert!(
         told.clone().count() <= MOST_PARTS && told.clone().is_sorted_by(|one, next| one.level >= next.level)
     );
+    let peers = told.clone().filter_map(|part| part.peers.as_ref());
+    let names = peers.flat_map(|peers| peers.secured().iter().chain(peers.absent()));
+    assert!(names.clone().count() <= MOST_PEERS && names.clone().all(|name| config::is_name(name)));
     assert!(!told.flat_map(|part| part.name.chars().chain(part.state.chars())).any(char::is_control));
     assert_eq!(Heartbeat::verify(&signed, known, Some(&believed), now), Ok(believed.clone()));
     let newer = Heartbeat { counter: believed.counter.saturating_add(1), ..believed.clone() };
@@ -135,7 +138,10 @@ fn parts(octets: &[u8]) -> Parts {
         let (name, state) = rest.split_at(rest.len() / 2);
         let text = |octets| String::from_utf8_lossy(octets).into_owned();
         let (kind, level) = (kinds[usize::from(first % 3)], levels[usize::from(first / 3 % 4)]);
-        Part { kind, name: text(name), level, state: text(state) }
+        let lines = rest.split(|octet| *octet == b',').map(|name| std::str::from_utf8(name).ok());
+        let named = lines.clone().flatten();
+        let peers = (first & 64 != 0).then(|| Peers::new(lines, named));
+        Part { kind, name: text(name), level, state: text(state), peers }
     };
     Parts::new(octets.split(|octet| *octet == b'\n').map(part).collect())
 }

@@ -12,6 +12,7 @@ pub mod extension;
 pub mod fieldbus_cell;
 pub mod fieldbus_codec;
 pub mod fieldbus_handshake;
+pub mod fleet_directory;
 pub mod fleet_record;
 pub mod inventory;
 pub mod kay;
@@ -38,7 +39,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -47,6 +48,7 @@ pub const TARGETS: [Target; 27] = [
     ("fieldbus_cell", fieldbus_cell::run),
     ("fieldbus_codec", fieldbus_codec::run),
     ("fieldbus_handshake", fieldbus_handshake::run),
+    ("fleet_directory", fleet_directory::run),
     ("fleet_record", fleet_record::run),
     ("inventory", self::inventory::run),
     ("kay", kay::run),

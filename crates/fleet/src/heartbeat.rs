@@ -9,6 +9,7 @@
 //!                          7 outcome of the newest version                        8 why, if it is not in use
 //!  or map of 11: format 2, and besides:
 //!                          9 parts: array of the worst verdicts ([`Parts`])       10 how many others there are
+//!  or the same of format 3: a part at least has its peers
 //! ```
 //!
 //! CBOR, deterministic, as records are. Who writes the directory can withhold heartbeats, and play old ones back. An operator notices
@@ -22,16 +23,18 @@ use suite::identity::{Identity, PublicKey, SIGNATURE_OCTETS};
 use crate::accept::Span;
 use crate::cbor::{Malformed, Reader, push, push_octets, push_text};
 use crate::name::GatewayName;
-pub use parts::{MOST_PARTS, Part, PartKind, PartLevel, Parts};
+pub use parts::{MOST_PARTS, MOST_PEERS, Part, PartKind, PartLevel, Parts, Peers};
 
 /// Without verdicts: no gateway runs beside the agent, or it is of an earlier release.
 const WITHOUT_PARTS: u64 = 1;
 /// With verdicts.
 const WITH_PARTS: u64 = 2;
+/// With verdicts, and peers of a part.
+const WITH_PEERS: u64 = 3;
 /// What the signature is about.
 const SIGNED: &[u8] = b"frameward fleet heartbeat 1\0";
-/// The longest heartbeat: 512 octets, and 64 for each part.
-pub const HEARTBEAT_OCTETS: usize = 512 + 64 * MOST_PARTS;
+/// The longest heartbeat: 512 octets, 80 for each part, and 34 for each name of a peer.
+pub const HEARTBEAT_OCTETS: usize = 512 + 80 * MOST_PARTS + 34 * MOST_PEERS;
 /// The longest reason, in octets.
 const REASON_OCTETS: usize = 200;
 /// Time by which a gateway's clock may be ahead of the operator's.
@@ -178,7 +181,10 @@ impl Heartbeat {
             push(body, Head::Positive(key));
             push(body, Head::Positive(number));
         };
-        let (pairs, format) = if self.parts.is_some() { (11, WITH_PARTS) } else { (9, WITHOUT_PARTS) };
+        let (pairs, format) = match &self.parts {
+            None => (9, WITHOUT_PARTS),
+            Some(parts) => (11, if parts.have_peers() { WITH_PEERS } else { WITH_PARTS }),
+        };
         push(&mut body, Head::Map(Some(pairs)));
         number(&mut body, 0, format);
         push(&mut body, Head::Positive(1));
@@ -223,9 +229,10 @@ impl Heartbeat {
     fn parse_body(body: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         let pairs = reader.pairs()?;
-        let has_parts = match (pairs, reader.key(0)?.number()?) {
-            (9, WITHOUT_PARTS) => false,
-            (11, WITH_PARTS) => true,
+        let (has_parts, have_peers) = match (pairs, reader.key(0)?.number()?) {
+            (9, WITHOUT_PARTS) => (false, false),
+            (11, WITH_PARTS) => (true, false),
+            (11, WITH_PEERS) => (true, true),
             _ => return Err(Malformed),
         };
         let heartbeat = Self {
@@ -237,7 +244,7 @@ impl Heartbeat {
             in_use: Some(reader.key(6)?.number()?).filter(|version| *version != 0),
             outcome: Outcome::of(reader.key(7)?.number()?).ok_or(Malformed)?,
             why: reader.key(8)?.text()?.to_owned(),
-            parts: has_parts.then(|| Parts::parse(&mut reader)).transpose()?,
+            parts: has_parts.then(|| Parts::parse(&mut reader, have_peers)).transpose()?,
         };
         reader.end()?;
         let is_whole = heartbeat.counter != 0

@@ -52,8 +52,8 @@ pub use enrolment::{Code, MalformedRequest, NotACode, REQUEST_OCTETS, Request};
 pub use files::{FILES_OCTETS, FileName, Files, FilesError, MOST_FILES};
 pub use heart::{Heart, HeartError, Said};
 pub use heartbeat::{
-    HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, MOST_PARTS, Outcome, Part, PartKind, PartLevel,
-    Parts,
+    HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, MOST_PARTS, MOST_PEERS, Outcome, Part, PartKind,
+    PartLevel, Parts, Peers,
 };
 pub use member::{NotAnIdentity, PublicIdentity};
 pub use name::GatewayName;

@@ -15,6 +15,7 @@ mod agents {
     pub(crate) mod gateway;
 }
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -84,7 +85,7 @@ struct World {
     /// Somebody changes what the directory stores.
     is_hostile: bool,
     installed: u64,
-    _place: Place,
+    place: Place,
 }
 
 impl World {
@@ -106,7 +107,7 @@ impl World {
             chance,
             operator,
             gateways,
-            _place: place,
+            place,
         }
     }
 
@@ -197,6 +198,64 @@ impl World {
         }
         let taken_back = self.gateways.iter().map(Gateway::taken_back).sum();
         [self.installed, taken_back]
+    }
+}
+
+/// All files below a folder, with their octets.
+fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            match path.is_dir() && !path.is_symlink() {
+                true => folders.push(path),
+                false => drop(files.insert(path.clone(), std::fs::read(&path).unwrap_or_default())),
+            }
+        }
+    }
+    files
+}
+
+/// A trial that has begun is judged; nothing else changes, and nothing grows; and what is published on the day after arrives.
+#[test]
+fn a_day_without_a_directory_changes_nothing_and_fills_no_disk() {
+    const DAY: u64 = 86_400;
+    // A seed of no other world of this process, since a world's folder is named by it.
+    let mut world = World::new(1 << 40);
+    world.directory.is_fair = true;
+    let pass = |world: &mut World, seconds: u64| (0..seconds).for_each(|_| world.second());
+    for at in 0..world.gateways.len() {
+        world.change(at, false);
+    }
+    pass(&mut world, ARRIVES);
+    // One that has links fall is fetched, and the directory goes before it is judged.
+    world.change(0, true);
+    pass(&mut world, 10);
+    assert!(!world.gateways[0].stands(), "it is on trial");
+    world.directory.is_away = true;
+    pass(&mut world, ARRIVES);
+    assert!(world.gateways[0].stands() && world.gateways[0].has_taken_back(2), "its trial is judged");
+    let before = files_below(&world.place.0);
+    let versions: Vec<_> = world.gateways.iter().map(Gateway::change).collect();
+    for hour in 0..24 {
+        pass(&mut world, DAY / 24);
+        // Agents restart, as with a box.
+        let at = hour % world.gateways.len();
+        world.gateways[at].kill();
+    }
+    pass(&mut world, 10);
+    assert_eq!(files_below(&world.place.0), before);
+    assert_eq!(world.gateways.iter().map(Gateway::change).collect::<Vec<_>>(), versions);
+    assert!(world.gateways.iter().all(Gateway::stands));
+    world.directory.is_away = false;
+    for at in 0..world.gateways.len() {
+        world.change(at, false);
+        assert_eq!(world.acknowledged[at], world.changes[at], "a fair directory");
+    }
+    pass(&mut world, ARRIVES);
+    for (at, gateway) in world.gateways.iter().enumerate() {
+        assert_eq!((gateway.change(), gateway.stands()), (world.changes[at], true), "gateway {at}");
     }
 }
 

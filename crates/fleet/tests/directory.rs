@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -157,6 +157,44 @@ fn a_list_has_what_begins_alike_at_one_revision() {
         assert_eq!(listing.revision, newest);
         assert_eq!(listing.entries, expected);
     });
+}
+
+/// Requests for entries that an etcd has had, as it counts them.
+fn reads_of(etcd: &Etcd) -> u64 {
+    let mut stream = TcpStream::connect(("127.0.0.1", etcd.port())).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    let is_count = |line: &&str| line.starts_with("grpc_server_started_total{") && line.contains("\"Range\"");
+    told.lines().find(is_count).and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap()
+}
+
+#[test]
+fn a_list_of_many_short_entries_takes_few_requests_and_long_ones_among_them_stop_it_not() {
+    let place = TestDirectory::new("directory-pages");
+    let etcd = Etcd::start(place.path(), None);
+    let mut directory = open(&etcd.address());
+    let write = |directory: &mut dyn Directory, prefix: &str, count: usize, value: &[u8]| {
+        let keys: Vec<String> = (0..count).map(|number| format!("{prefix}{number:04}")).collect();
+        for keys in keys.chunks((WRITES_OCTETS / value.len()).clamp(1, MOST_WRITES)) {
+            let writes: Vec<_> = keys.iter().map(|key| Write { key, value, seen: 0 }).collect();
+            assert!(directory.put_all(&writes).unwrap());
+        }
+    };
+    write(&mut *directory, "/p/short-", 1900, &[1; 300]);
+    let before = reads_of(&etcd);
+    assert_eq!(directory.list("/p/").unwrap().entries.len(), 1900);
+    let requests = reads_of(&etcd) - before;
+    assert!((2..=6).contains(&requests), "{requests} requests");
+    // So many of these fit into no answer, and nothing before says so.
+    write(&mut *directory, "/p/tall-", 24, &vec![2; 400 << 10]);
+    write(&mut *directory, "/p/tiny-", 100, &[3]);
+    let listing = directory.list("/p/").unwrap();
+    assert_eq!(
+        listing.entries.iter().map(|entry| entry.value.len()).sum::<usize>(),
+        570_000 + 24 * (400 << 10) + 100
+    );
+    assert!(listing.entries.is_sorted_by(|one, next| one.key < next.key));
 }
 
 #[test]

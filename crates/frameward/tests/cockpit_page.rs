@@ -49,7 +49,7 @@ impl Plants {
         let name = |number: usize| format!("box-{number:04}");
         for number in 0..gateways {
             let plant = Some(format!("plant-{:02}", number % plants));
-            fleet.layout.gateways.insert(name(number), Placed { plant, http: None });
+            fleet.layout.gateways.insert(name(number), Placed { plant, ..Placed::default() });
         }
         let mut connect = |kind, of: String, ends: &[usize]| {
             let ends = ends.iter().map(|number| (name(*number), of.clone())).collect();
@@ -70,6 +70,7 @@ impl Plants {
                 name: of.name.clone(),
                 level: PartLevel::Good,
                 state: "protecting".to_owned(),
+                peers: None,
             });
             let standing = fleet.standing(&name, parts.collect());
             fleet.standings.insert(name, standing);
@@ -127,7 +128,7 @@ impl Plants {
         }
         let level = |name: &str, level: PartLevel, state: &str| {
             let (kind, name, state) = (PartKind::Site, name.to_owned(), state.to_owned());
-            Some(Parts::new(vec![Part { kind, name, level, state }]))
+            Some(Parts::new(vec![Part { kind, name, level, state, peers: None }]))
         };
         self.change("box-0003", |_, heartbeat| heartbeat.parts = level("to-03", PartLevel::Alarm, "refused"));
         self.change("box-0021", |_, heartbeat| {
@@ -135,7 +136,7 @@ impl Plants {
         });
         self.standings.remove("box-0500");
         // Names that only an inventory or a directory under tampering would have.
-        let hostile = Placed { plant: Some(HOSTILE.to_owned()), http: None };
+        let hostile = Placed { plant: Some(HOSTILE.to_owned()), ..Placed::default() };
         self.layout.gateways.insert(HOSTILE.to_owned(), hostile);
         self.layout.gateways.get_mut("box-0001").unwrap().http = format!("{BOX}:9464").parse().ok();
         self

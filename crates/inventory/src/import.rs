@@ -23,7 +23,7 @@ use config::keygen::{self, KeygenError};
 use config::{Config, Finding};
 
 use crate::gateway::OF_A_BOX;
-use crate::judge::judge;
+use crate::judge::{KeysOnce, judge};
 use crate::keys::{KeyFolder, can_go_along, create_private};
 use crate::mistakes::Mistakes;
 use crate::rendered_text::RenderedText;
@@ -231,7 +231,7 @@ fn read_one(folder: &Path, file: &Path) -> Result<Source, Vec<Finding>> {
     refuse_unknown(&sections, &mut mistakes);
     mistakes.done()?;
     let keys = KeyFolder::new(folder.parent().unwrap_or(Path::new("")));
-    let (judged, files) = judge(name, &written.text, &keys);
+    let (judged, files) = judge(name, &written.text, &KeysOnce::new(&keys));
     let (config, _) = judged.map_err(|findings| {
         let at = |line: usize| written.places.get(line.checked_sub(1)?).map(|place| place.line);
         let moved =

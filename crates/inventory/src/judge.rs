@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use config::key_file::KeyFileError;
+use config::key_file::{KeyFileError, NamedCak};
 use config::{Config, Finding, KeyFiles};
 use zeroize::Zeroizing;
 
@@ -69,6 +69,7 @@ impl Inventory {
         }
         mistakes.done()?;
         let (mut errors, mut warnings) = (Told::new(), Told::new());
+        let keys = &KeysOnce::new(keys);
         let mut gateways = BTreeMap::new();
         for (name, RenderedText { text, places }) in &texts {
             let Some(gateway) = self.gateways.get(*name) else { continue };
@@ -167,16 +168,55 @@ impl<'i> Lines<'i> {
     }
 }
 
+/// Keys of a folder at one moment: those that several gateways have are read once.
+pub(crate) struct KeysOnce<'k> {
+    keys: &'k KeyFolder,
+    /// By their paths in the folder.
+    caks: RefCell<BTreeMap<String, NamedCak>>,
+    octets: RefCell<BTreeMap<String, Zeroizing<Vec<u8>>>>,
+}
+
+impl<'k> KeysOnce<'k> {
+    pub(crate) const fn new(keys: &'k KeyFolder) -> Self {
+        Self { keys, caks: RefCell::new(BTreeMap::new()), octets: RefCell::new(BTreeMap::new()) }
+    }
+
+    fn cak(&self, gateway: &str, file: &Path) -> Result<NamedCak, KeyFileError> {
+        let of = |name| self.keys.stored(gateway, name);
+        once(&self.caks, file.to_str().map(of), || self.keys.cak(gateway, file))
+    }
+
+    fn octets(&self, gateway: &str, file: &str) -> Result<Zeroizing<Vec<u8>>, String> {
+        let stored = Some(self.keys.stored(gateway, file));
+        once(&self.octets, stored, || self.keys.octets(gateway, Path::new(file)))
+    }
+}
+
+/// What is known under a name, or is read now.
+fn once<T: Clone, E>(
+    known: &RefCell<BTreeMap<String, T>>,
+    name: Option<String>,
+    read: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let Some(name) = name else { return read() };
+    if let Some(known) = known.borrow().get(&name) {
+        return Ok(known.clone());
+    }
+    let read = read()?;
+    known.borrow_mut().insert(name, read.clone());
+    Ok(read)
+}
+
 /// The key files of a gateway that go along with its configuration.
 fn copies(
     gateway: &str,
     files: &BTreeSet<PathBuf>,
-    keys: &KeyFolder,
+    keys: &KeysOnce<'_>,
 ) -> Result<BTreeMap<String, Zeroizing<Vec<u8>>>, String> {
     let mut copies = BTreeMap::new();
     for file in files {
         let Some(name) = file.to_str() else { continue };
-        copies.insert(name.to_owned(), keys.octets(gateway, file)?);
+        copies.insert(name.to_owned(), keys.octets(gateway, name)?);
     }
     Ok(copies)
 }
@@ -186,7 +226,8 @@ pub(crate) type Judged = Result<(Config, Vec<Finding>), Vec<Finding>>;
 
 /// Judges a gateway's configuration with the keys of a folder, and tells which of those it names. For keys that only its box has there
 /// are stand-ins.
-pub(crate) fn judge(gateway: &str, text: &str, keys: &KeyFolder) -> (Judged, BTreeSet<PathBuf>) {
+pub(crate) fn judge(gateway: &str, text: &str, once: &KeysOnce<'_>) -> (Judged, BTreeSet<PathBuf>) {
+    let keys = once.keys;
     let named = RefCell::new(BTreeSet::new());
     // None: the box alone has it.
     let along = |path: &Path| -> Option<PathBuf> {
@@ -199,7 +240,7 @@ pub(crate) fn judge(gateway: &str, text: &str, keys: &KeyFolder) -> (Judged, BTr
         None => Ok(stand_in::static_key(path, suite).expect("invariant: no suite has a longer key")),
     };
     let cak = |path: &Path| match along(path) {
-        Some(file) => keys.cak(gateway, &file),
+        Some(file) => once.cak(gateway, &file),
         None => Ok(stand_in::cak(path).expect("invariant: 32 octets are a CAK")),
     };
     let identity = |path: &Path| match along(path) {
@@ -228,7 +269,7 @@ pub fn read_rendered(folder: &Path, gateway: &str, file: &str) -> Result<(String
     let text = std::fs::read_to_string(&path).map_err(|error| {
         whole(format!("cannot be read: {error}; name a folder with one folder for each gateway"))
     })?;
-    let (judged, _) = judge(gateway, &text, &KeyFolder::new(folder));
+    let (judged, _) = judge(gateway, &text, &KeysOnce::new(&KeyFolder::new(folder)));
     match judged {
         Ok((config, _)) => Ok((text, config)),
         Err(findings) => {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use crate::Inventory;
 use crate::gateway::Gateway;
+use crate::member::{ANNOUNCED, ANNOUNCES_NONE};
 use crate::sections::{Kind, Shared};
 use crate::tree::Node;
 
@@ -24,6 +25,8 @@ pub struct Placed {
     pub plant: Option<String>,
     /// Address of its status and metrics, as its configuration will have it.
     pub http: Option<SocketAddr>,
+    /// Name that it announces in its MKPDUs; none if it announces none.
+    pub announced: Option<String>,
 }
 
 /// A link, group, cell or tunnel between gateways.
@@ -40,7 +43,7 @@ pub struct Connection {
 impl Inventory {
     /// The fleet as it is laid out.
     pub fn layout(&self) -> Layout {
-        let gateways = self.gateways.iter().map(|(name, gateway)| (name.clone(), Placed::new(gateway)));
+        let gateways = self.gateways.iter().map(|(name, gateway)| (name.clone(), Placed::new(name, gateway)));
         Layout {
             gateways: gateways.collect(),
             connections: self.shared.iter().map(Connection::new).collect(),
@@ -54,9 +57,14 @@ impl Placed {
         self.http.filter(|http| !http.ip().is_loopback() && !http.ip().is_unspecified())
     }
 
-    fn new(gateway: &Gateway) -> Self {
-        let http = gateway.options.get("http").and_then(Node::as_text);
-        Self { plant: gateway.site.clone(), http: http.and_then(|text| text.parse().ok()) }
+    fn new(name: &str, gateway: &Gateway) -> Self {
+        let option = |key| gateway.options.get(key).and_then(Node::as_text);
+        let announced = Some(option(ANNOUNCED).unwrap_or(name)).filter(|name| *name != ANNOUNCES_NONE);
+        Self {
+            plant: gateway.site.clone(),
+            http: option("http").and_then(|text| text.parse().ok()),
+            announced: announced.map(str::to_owned),
+        }
     }
 }
 

@@ -14,6 +14,10 @@ use crate::tunnel;
 
 /// The key that names a second CAK.
 pub(crate) const FALLBACK: &str = "fallback_cak_file";
+/// The key of the name that a gateway announces in its MKPDUs.
+pub(crate) const ANNOUNCED: &str = "announce_name";
+/// The word there that has it announce none.
+pub(crate) const ANNOUNCES_NONE: &str = "off";
 /// The key that names a second master key.
 pub(crate) const FALLBACK_MASTER: &str = "fallback_master_key_file";
 
@@ -38,9 +42,9 @@ impl Inventory {
         for (name, gateway) in self.gateways.iter().filter(|(name, _)| is_wanted(name)) {
             let mut options = gateway.options.clone();
             options.insert("name".into(), Node::text(gateway.place, name));
-            // The others see the inventory's name, whatever the host is called. `off` would announce none.
-            if name != "off" {
-                options.entry("announce_name".into()).or_insert_with(|| Node::text(gateway.place, name));
+            // The others see the inventory's name, whatever the host is called.
+            if name != ANNOUNCES_NONE {
+                options.entry(ANNOUNCED.into()).or_insert_with(|| Node::text(gateway.place, name));
             }
             let mut table = gateway.sections.clone();
             table.insert("gateway".into(), Node::table(gateway.place, options));

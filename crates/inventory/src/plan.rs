@@ -14,7 +14,7 @@ use config::change::{
 use config::check::ETHERNET_MTU;
 use config::{Config, Finding, Io, Link, Site};
 
-use crate::write::{WriteError, has_octets, rendered_gateways};
+use crate::write::{WriteError, gateway_folders, has_octets, refuse_foreign_gateway};
 use crate::{CONFIGURATION, Rendered, Rendering, read_rendered};
 
 /// What would be different.
@@ -71,7 +71,7 @@ impl FleetPlan {
     ///
     /// If the folder is no rendering.
     pub fn new(new: &Rendering, folder: &Path, drawn: &BTreeSet<String>) -> Result<Self, WriteError> {
-        let before = rendered_gateways(folder)?;
+        let before = gateway_folders(folder)?;
         let mut plan = Self { changes: Vec::new(), unchanged: 0 };
         let all: BTreeSet<&String> = before.iter().chain(new.gateways.keys()).collect();
         for name in all {
@@ -79,6 +79,10 @@ impl FleetPlan {
             if new.gateways.get(name).is_some_and(|one| has_octets(&folder.join(name), one)) {
                 plan.unchanged += 1;
                 continue;
+            }
+            // What has the octets of a rendering was made by one.
+            if before.binary_search(name).is_ok() {
+                refuse_foreign_gateway(folder, name)?;
             }
             let old = before.binary_search(name).is_ok().then(|| read_rendered(folder, name, CONFIGURATION));
             match GatewayChange::of(name, old, new.gateways.get(name), drawn) {

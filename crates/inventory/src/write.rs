@@ -74,6 +74,13 @@ pub fn write(rendering: &Rendering, folder: &Path) -> Result<Written, WriteError
 ///
 /// If it cannot be read, or something else is in it.
 pub fn rendered_gateways(folder: &Path) -> Result<Vec<String>, WriteError> {
+    let names = gateway_folders(folder)?;
+    names.iter().try_for_each(|name| refuse_foreign_gateway(folder, name))?;
+    Ok(names)
+}
+
+/// The same, whatever is in their folders.
+pub(crate) fn gateway_folders(folder: &Path) -> Result<Vec<String>, WriteError> {
     let read = |source| WriteError::Write { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -85,19 +92,20 @@ pub fn rendered_gateways(folder: &Path) -> Result<Vec<String>, WriteError> {
     for entry in entries {
         let name = entry.map_err(read)?.file_name();
         let name = name.to_str().filter(|name| config::is_name(name)).map(str::to_owned);
-        let name = name.ok_or_else(|| foreign("it has files of other names".into()))?;
-        match fs::read_to_string(folder.join(&name).join(CONFIGURATION)) {
-            Ok(text) if text.starts_with(HEAD) => names.push(name),
-            Ok(_) => {
-                return Err(foreign(format!(
-                    "{name}/{CONFIGURATION} was not made by frameward fleet render"
-                )));
-            }
-            Err(_) => return Err(foreign(format!("{name} has no {CONFIGURATION}"))),
-        }
+        names.push(name.ok_or_else(|| foreign("it has files of other names".into()))?);
     }
     names.sort();
     Ok(names)
+}
+
+/// Fails if no rendering made what is in a gateway's folder.
+pub(crate) fn refuse_foreign_gateway(folder: &Path, name: &str) -> Result<(), WriteError> {
+    let foreign = |what: String| Err(WriteError::Foreign { folder: folder.to_owned(), what });
+    match fs::read_to_string(folder.join(name).join(CONFIGURATION)) {
+        Ok(text) if text.starts_with(HEAD) => Ok(()),
+        Ok(_) => foreign(format!("{name}/{CONFIGURATION} was not made by frameward fleet render")),
+        Err(_) => foreign(format!("{name} has no {CONFIGURATION}")),
+    }
 }
 
 /// Nothing is replaced that no rendering made.

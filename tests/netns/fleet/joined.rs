@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fleet::{Heartbeat, Part, PartKind, PartLevel};
+use fleet::{Heartbeat, Part, PartKind, PartLevel, Peers};
 use frameward::keygen;
 use lab::topology::{PLAIN, PROTECTED};
 use report::{FleetReport, FleetState};
@@ -52,14 +52,15 @@ impl Plant {
 }
 
 impl Plant {
-    /// Waits until a gateway's heartbeat says that its link protects.
-    fn operator_hears_of_the_link(&self, name: &str) {
+    /// Waits until a gateway's heartbeat says that its link protects, and with whom.
+    fn operator_hears_of_the_link(&self, name: &str, peer: &str) {
         let end = Instant::now() + DEADLINE;
         let well = Part {
             kind: PartKind::Link,
             name: "press".to_owned(),
             level: PartLevel::Good,
             state: "protecting".to_owned(),
+            peers: Some(Peers::new([Some(peer)], [])),
         };
         loop {
             self.fleet_status();
@@ -133,7 +134,8 @@ fn boxes_come_from_enrolment_to_traffic_and_keep_what_stands() {
 
     let seen = plant.operator_sees(0, "b: version ");
     assert_eq!(seen.matches(", confirmed; heard ").count(), 2, "{seen}");
-    names.iter().for_each(|name| plant.operator_hears_of_the_link(name));
+    plant.operator_hears_of_the_link(names[0], names[1]);
+    plant.operator_hears_of_the_link(names[1], names[0]);
 
     // Nothing of the directory is there for a while, and nothing falls.
     let directory = plant.path("fleet.redb");

@@ -47,7 +47,11 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Time in which a connection without a request is taken for whole: longer than [`SILENCE`], and shorter than firewalls remember one.
 const KEPT: Duration = Duration::from_secs(30);
 /// Entries that are asked for at once. The longest records of so many fit into an answer.
-const PAGE: u32 = 8;
+const PAGE: usize = 8;
+/// The most that are, where entries are short, such as heartbeats.
+const LARGEST_PAGE: usize = 500;
+/// Octets of keys and values that a page has, as far as the entries before say how long the next ones are.
+const PAGE_OCTETS: usize = 1 << 20;
 
 /// Where an etcd is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -311,14 +315,21 @@ impl Directory for Etcd {
 
     fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError> {
         let mut listing = Listing { revision: 0, entries: Vec::new() };
-        let mut octets = 0;
+        let (mut octets, mut page, mut longest) = (0, PAGE, 1);
         let until = Instant::now() + LIST_PATIENCE;
         loop {
             let from =
                 listing.entries.last().map_or_else(|| prefix.to_owned(), |entry| format!("{}\0", entry.key));
             // All pages are of the revision of the first one.
-            let request = RangeRequest::page(&from, prefix, PAGE, listing.revision);
-            let answer: RangeAnswer = self.ask(RANGE, &request)?;
+            let request = RangeRequest::page(&from, prefix, page, listing.revision);
+            let answer: RangeAnswer = match self.ask(RANGE, &request) {
+                // Entries that are longer than all before may be too many for an answer.
+                Err(_) if page > PAGE => {
+                    (page, longest) = (PAGE, PAGE_OCTETS);
+                    continue;
+                }
+                answer => answer?,
+            };
             if listing.revision == 0 {
                 listing.revision = answer.header.revision().ok_or_else(|| self.nonsense("a revision"))?;
             }
@@ -332,8 +343,10 @@ impl Directory for Etcd {
                 if Listing::is_too_long(&mut octets, &entry) || Instant::now() > until {
                     return Err(self.nonsense("a list that has an end"));
                 }
+                longest = longest.max(entry.key.len() + entry.value.len());
                 listing.entries.push(entry);
             }
+            page = (PAGE_OCTETS / longest).clamp(PAGE, LARGEST_PAGE);
             if !more {
                 return Ok(listing);
             }

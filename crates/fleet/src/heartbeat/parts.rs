@@ -1,17 +1,26 @@
-//! Verdicts on a gateway's links, sites and cells, as a heartbeat of format 2 has them: the worst first, and a bounded number.
+//! Verdicts on a gateway's links, sites and cells, as heartbeats of formats 2 and 3 have them: the worst first, and a bounded number.
 //!
 //! ```text
 //!  part:  array of 4:  0 link, 1 site, 2 cell    its name    0 good, 1 idle, 2 attention, 3 alarm    the state, in a word
+//!  or array of 7, in format 3 alone, and besides:  its peers ([`Peers`])
 //! ```
 //!
-//! The state is the word alone, such as `keys differ`: the sentence behind it names stations and addresses, and stays on the gateway.
+//! The state is the word alone, such as `keys differ`: the sentence behind it names stations and addresses, and stays on the gateway. One part
+//! at least has peers in format 3, and none in format 2: there is one encoding.
 
 use ciborium_ll::Header as Head;
 
 use crate::cbor::{Malformed, Reader, push, push_text};
+pub use peers::{MOST_PEERS, Peers};
+
+mod peers;
 
 /// Parts of a heartbeat, at most.
 pub const MOST_PARTS: usize = 64;
+/// Items of a part.
+const WITHOUT_PEERS: usize = 4;
+/// The same with its peers.
+const WITH_PEERS: usize = 7;
 /// The longest state, in octets.
 const STATE_OCTETS: usize = 24;
 
@@ -50,6 +59,8 @@ pub struct Part {
     pub level: PartLevel,
     /// Its state, in a word.
     pub state: String,
+    /// Gateways at its other ends; none if it does not tell.
+    pub peers: Option<Peers>,
 }
 
 /// The verdicts on all parts of a gateway, or on the worst of them.
@@ -92,6 +103,10 @@ impl Parts {
         parts.sort_by_key(|part| std::cmp::Reverse(part.level));
         parts.truncate(MOST_PARTS);
         let left_out = (all - parts.len()) as u64;
+        let mut room = MOST_PEERS;
+        for part in &mut parts {
+            part.peers = part.peers.take().map(|peers| peers.within(&mut room));
+        }
         Self { told: parts, left_out }
     }
 
@@ -111,36 +126,48 @@ impl Parts {
         self.left_out
     }
 
+    /// True if a part tells its peers.
+    pub(super) fn have_peers(&self) -> bool {
+        self.told.iter().any(|part| part.peers.is_some())
+    }
+
     /// Keys 9 and 10 of a body.
     pub(super) fn push(&self, body: &mut Vec<u8>) {
         push(body, Head::Positive(9));
         push(body, Head::Array(Some(self.told.len())));
-        for Part { kind, name, level, state } in &self.told {
-            push(body, Head::Array(Some(4)));
+        for Part { kind, name, level, state, peers } in &self.told {
+            push(body, Head::Array(Some(if peers.is_some() { WITH_PEERS } else { WITHOUT_PEERS })));
             push(body, Head::Positive(*kind as u64));
             push_text(body, name);
             push(body, Head::Positive(*level as u64));
             push_text(body, state);
+            if let Some(peers) = peers {
+                peers.push(body);
+            }
         }
         push(body, Head::Positive(10));
         push(body, Head::Positive(self.left_out));
     }
 
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn parse(reader: &mut Reader<'_>, have_peers: bool) -> Result<Self, Malformed> {
         let count = reader.key(9)?.array()?;
         if count > MOST_PARTS {
             return Err(Malformed);
         }
         let mut told: Vec<Part> = Vec::with_capacity(count);
+        let mut room = MOST_PEERS;
         for _ in 0..count {
-            if reader.array()? != 4 {
-                return Err(Malformed);
-            }
+            let has_peers = match reader.array()? {
+                WITHOUT_PEERS => false,
+                WITH_PEERS => true,
+                _ => return Err(Malformed),
+            };
             let part = Part {
                 kind: *of(&PartKind::ALL, reader.number()?)?,
                 name: reader.text()?.to_owned(),
                 level: *of(&PartLevel::ALL, reader.number()?)?,
                 state: reader.text()?.to_owned(),
+                peers: has_peers.then(|| Peers::parse(reader, &mut room)).transpose()?,
             };
             // The worst first: one encoding.
             if !part.is_valid() || told.last().is_some_and(|before| before.level < part.level) {
@@ -148,7 +175,8 @@ impl Parts {
             }
             told.push(part);
         }
-        Ok(Self { told, left_out: reader.key(10)?.number()? })
+        let parts = Self { told, left_out: reader.key(10)?.number()? };
+        if parts.have_peers() == have_peers { Ok(parts) } else { Err(Malformed) }
     }
 }
 

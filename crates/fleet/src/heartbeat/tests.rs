@@ -143,7 +143,7 @@ proptest! {
 }
 
 fn part(kind: PartKind, name: &str, level: PartLevel, state: &str) -> Part {
-    Part { kind, name: name.to_owned(), level, state: state.to_owned() }
+    Part { kind, name: name.to_owned(), level, state: state.to_owned(), peers: None }
 }
 
 fn told_so(parts: Parts) -> Heartbeat {
@@ -189,11 +189,21 @@ fn the_worst_parts_are_told_and_the_others_counted() {
         assert_eq!(verified(&beat.sign(&identity(7)), None), Ok(beat));
     }
     // As many as there can be, with the longest names, beside the longest reason.
-    let long = |at: usize, level| part(Cell, &format!("{at:0>32}"), level, &"x".repeat(24));
+    let secured: Vec<String> = (0..100).map(|number| format!("{number:s>32}")).collect();
+    let peers =
+        Peers::new(secured.iter().map(|name| Some(name.as_str())), secured.iter().map(String::as_str));
+    let long = |at: usize, level| Part {
+        peers: Some(peers.clone()),
+        ..part(Cell, &format!("{at:0>32}"), level, &"x".repeat(24))
+    };
     let good = (0..100).map(|at| long(at, Good));
     let parts = Parts::new(good.chain([long(100, Attention)]).collect());
     assert_eq!((parts.told().len(), parts.left_out()), (MOST_PARTS, 37));
-    assert_eq!(parts.told()[0], long(100, Attention));
+    // The worst part has its names first: those that are absent, and then the others.
+    let [first, next] = [0, 1].map(|at| parts.told()[at].peers.as_ref().unwrap());
+    assert_eq!((parts.told()[0].level, parts.told()[0].name.ends_with("0100")), (Attention, true));
+    assert_eq!((first.absent().len(), first.secured().len(), first.others()), (100, 28, 72));
+    assert_eq!((next.absent().len(), next.secured().len(), next.others()), (0, 0, 200));
     let longest = Heartbeat {
         gateway: name(&"a".repeat(32)),
         counter: u64::MAX,
@@ -239,10 +249,17 @@ fn parts_that_break_a_rule_are_malformed() {
     }
 }
 
+const ANY_NAME: &str = "[a-z0-9][a-z0-9_-]{0,33}|.{0,5}";
+
 fn any_part() -> impl Strategy<Value = Part> {
     let (kinds, levels) = (0..3_usize, 0..4_usize);
-    (kinds, "[a-z0-9][a-z0-9_-]{0,33}|.{0,5}", levels, ".{0,26}").prop_map(|(kind, name, level, state)| {
-        part(PartKind::ALL[kind], &name, PartLevel::ALL[level], &state)
+    let names = || proptest::collection::vec(ANY_NAME, 0..8);
+    let peers = proptest::option::of((names(), names()).prop_map(|(secured, absent)| {
+        Peers::new(secured.iter().map(|name| Some(name.as_str())), absent.iter().map(String::as_str))
+    }));
+    (kinds, ANY_NAME, levels, ".{0,26}", peers).prop_map(|(kind, name, level, state, peers)| Part {
+        peers,
+        ..part(PartKind::ALL[kind], &name, PartLevel::ALL[level], &state)
     })
 }
 
@@ -259,7 +276,66 @@ proptest! {
         let parts = read.unwrap().parts.unwrap();
         prop_assert_eq!(parts.told().len() as u64 + parts.left_out(), count);
         prop_assert!(parts.told().is_sorted_by(|one, next| one.level >= next.level));
+        let peers = parts.told().iter().filter_map(|part| part.peers.as_ref());
+        prop_assert!(peers.map(|peers| peers.secured().len() + peers.absent().len()).sum::<usize>() <= MOST_PEERS);
     }
+}
+
+/// Names that live peers say, and those that are missed; which are told as secured and as absent, and how many others.
+type Row<'r> = (&'r [Option<&'r str>], &'r [&'r str], &'r [&'r str], &'r [&'r str], u64);
+
+#[test]
+fn peers_are_names_of_a_fleet_in_their_order_and_the_others_are_counted() {
+    let rows: [Row<'_>; 4] = [
+        (&[], &[], &[], &[], 0),
+        (&[Some("saw"), Some("crane"), Some("saw")], &["press", "a"], &["crane", "saw"], &["a", "press"], 0),
+        // A station that says no name, or one that no gateway can have, may be any.
+        (&[None, Some("Halle 3"), Some("\u{1b}[2J"), Some("saw")], &["<img>"], &["saw"], &[], 3),
+        (&[Some(""), Some("x-------------------------------x")], &[], &[], &[], 2),
+    ];
+    for (said, missed, secured, absent, others) in rows {
+        let peers = Peers::new(said.iter().copied(), missed.iter().copied());
+        assert_eq!(
+            (peers.secured(), peers.absent(), peers.others()),
+            (strings(secured).as_slice(), strings(absent).as_slice(), others)
+        );
+        let beat = told_so(Parts::new(vec![Part {
+            peers: Some(peers),
+            ..part(PartKind::Link, "a", PartLevel::Good, "protecting")
+        }]));
+        assert_eq!(verified(&beat.sign(&identity(7)), None), Ok(beat));
+    }
+}
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn peers_that_break_a_rule_are_malformed() {
+    let named = |secured: &[&str]| {
+        let peers = Peers::new(secured.iter().copied().map(Some), []);
+        let told = Part { peers: Some(peers), ..part(PartKind::Link, "line", PartLevel::Good, "protecting") };
+        told_so(Parts::new(vec![told])).body()
+    };
+    let is_read = |body: &[u8]| Heartbeat::parse(&signed(body, &identity(7).sign(SIGNED, body))).is_ok();
+    let body = named(&["aa", "ab"]);
+    assert!(is_read(&body));
+    let at = |what: &[u8]| body.windows(what.len()).rposition(|seen| seen == what).unwrap();
+    let (first, second) = (at(b"\x62aa"), at(b"\x62ab"));
+    // Twice the same; not in their order; no name of a fleet; one more than there are; as of format 2; as of a later release.
+    for (at, octet) in
+        [(second + 2, b'a'), (first + 2, b'z'), (first + 1, b'A'), (first - 1, 0x83), (2, 2), (2, 4)]
+    {
+        let mut other = body.clone();
+        other[at] = octet;
+        assert!(!is_read(&other), "octet {at} is {octet}");
+    }
+    // Format 3 of a heartbeat in which no part has peers.
+    let mut none = told_so(Parts::new(vec![part(PartKind::Link, "a", PartLevel::Good, "protecting")])).body();
+    assert!(is_read(&none));
+    none[2] = 3;
+    assert!(!is_read(&none));
 }
 
 /// The corpus of the fuzzers has one that is signed, since none can guess a signature.
@@ -279,6 +355,18 @@ fn the_fuzzers_corpus_has_a_heartbeat_with_verdicts() {
         part(PartKind::Cell, "cell-4", PartLevel::Alarm, "no session"),
     ];
     let beat = told_so(Parts::new(all.to_vec()));
+    let expected = [&[8], beat.sign(&identity(7)).as_slice()].concat();
+    assert_eq!(std::fs::read(path).ok(), Some(expected.clone()), "{}", hex::encode(&expected));
+}
+
+/// The same with peers.
+#[test]
+fn the_fuzzers_corpus_has_a_heartbeat_with_peers() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/fleet_record/heartbeat-peers");
+    let peers = Some(Peers::new([Some("cabinet-1"), None], ["robot-1"]));
+    let press = Part { peers, ..part(PartKind::Link, "press", PartLevel::Good, "protecting") };
+    let beat =
+        told_so(Parts::new(vec![press, part(PartKind::Cell, "cell-4", PartLevel::Alarm, "no session")]));
     let expected = [&[8], beat.sign(&identity(7)).as_slice()].concat();
     assert_eq!(std::fs::read(path).ok(), Some(expected.clone()), "{}", hex::encode(&expected));
 }

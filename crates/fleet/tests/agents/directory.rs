@@ -15,6 +15,8 @@ pub(crate) struct Simulated {
     chance: Chance,
     /// It tells what it stores.
     pub(crate) is_fair: bool,
+    /// Nobody reaches it.
+    pub(crate) is_away: bool,
 }
 
 fn away() -> DirectoryError {
@@ -23,7 +25,14 @@ fn away() -> DirectoryError {
 
 impl Simulated {
     pub(crate) fn new(chance: Chance) -> Self {
-        Self { stored: BTreeMap::new(), past: Vec::new(), revision: 0, chance, is_fair: false }
+        Self {
+            stored: BTreeMap::new(),
+            past: Vec::new(),
+            revision: 0,
+            chance,
+            is_fair: false,
+            is_away: false,
+        }
     }
 
     fn store(&mut self, key: &str, value: Vec<u8>) -> u64 {
@@ -52,6 +61,9 @@ impl Simulated {
 
     /// What it tells of a key.
     fn tell(&mut self, key: &str) -> Result<Listing, DirectoryError> {
+        if self.is_away {
+            return Err(away());
+        }
         let mut told = self.stored.get(key).cloned();
         let mut revision = self.revision;
         if !self.is_fair {
@@ -87,7 +99,7 @@ impl Directory for Simulated {
     }
 
     fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError> {
-        if !self.is_fair && self.chance.below(4) == 0 {
+        if self.is_away || !self.is_fair && self.chance.below(4) == 0 {
             return Err(away());
         }
         let entries = self.stored.values().filter(|entry| entry.key.starts_with(prefix)).cloned().collect();
@@ -96,7 +108,7 @@ impl Directory for Simulated {
 
     fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError> {
         let fault = if self.is_fair { u64::MAX } else { self.chance.below(8) };
-        if fault == 0 {
+        if self.is_away || fault == 0 {
             return Err(away());
         }
         let there = self.stored.get(key);
@@ -129,6 +141,9 @@ impl Directory for Simulated {
     }
 
     fn watch(&mut self, key: &str, after: u64, _patience: Duration) -> Result<Watched, DirectoryError> {
+        if self.is_away {
+            return Err(away());
+        }
         if after > self.revision || !self.is_fair && self.chance.below(10) == 0 {
             return Ok(Watched::Lost);
         }

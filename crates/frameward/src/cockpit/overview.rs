@@ -1,7 +1,9 @@
 //! The fleet at one moment: gateways with their states and verdicts, connections between them, and plants. A document of JSON.
 //!
 //! Made of the inventory's [`Layout`] and of where gateways stand by their heartbeats. It says nothing good that was not heard lately: what a
-//! gateway said before it fell silent counts as unknown.
+//! gateway said before it fell silent counts as unknown. Before that is known, the others of its links say that they do not hear it.
+
+mod missing;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +11,8 @@ use fleet::{Outcome, PartKind, PartLevel, Standing};
 use inventory::{Connection, ConnectionKind, Layout, Placed};
 use serde::{Deserialize, Serialize};
 use suite::identity::PublicKey;
+
+use missing::{Missing, Unheard, unheard};
 
 /// A fleet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -181,12 +185,16 @@ impl Overview {
     /// The gateways of `layout` as they stand at `now`, in seconds since 1970. One without a standing was never heard: the operator has no
     /// identity of it.
     pub fn new(fleet: PublicKey, layout: &Layout, standings: &BTreeMap<String, Standing>, now: u64) -> Self {
+        let missing = Missing::new(layout, standings, now);
         let view = |(name, placed): (&String, &Placed)| {
-            GatewayView::new(name, placed, standings.get(name.as_str()), now)
+            GatewayView::new(name, placed, standings.get(name.as_str()), missing.of_gateway(name), now)
         };
         let gateways: Vec<_> = layout.gateways.iter().map(view).collect();
         let by_name: BTreeMap<_, _> = gateways.iter().map(|one| (one.name.as_str(), one)).collect();
-        let connections = layout.connections.iter().map(|one| ConnectionView::new(one, &by_name)).collect();
+        let connections = layout.connections.iter();
+        let connections =
+            connections.map(|one| ConnectionView::new(one, &by_name, missing.of_connection(&one.name)));
+        let connections = connections.collect();
         let mut plants: BTreeMap<&str, PlantView> = BTreeMap::new();
         for one in &gateways {
             let Some(name) = one.plant.as_deref() else { continue };
@@ -220,7 +228,13 @@ impl Trouble {
 }
 
 impl GatewayView {
-    fn new(name: &str, placed: &Placed, standing: Option<&Standing>, now: u64) -> Self {
+    fn new(
+        name: &str,
+        placed: &Placed,
+        standing: Option<&Standing>,
+        unheard: Option<&str>,
+        now: u64,
+    ) -> Self {
         let heartbeat = standing.and_then(|standing| standing.heartbeat.as_ref());
         let is_heard = standing.is_some_and(|standing| standing.is_heard(now));
         let told = heartbeat.and_then(|heartbeat| heartbeat.parts.as_ref());
@@ -240,7 +254,13 @@ impl GatewayView {
             parts_left_out: told.map_or(0, fleet::Parts::left_out),
             page: placed.page().is_some(),
         };
-        let (of_version, of_parts) = (view.of_its_version(standing), view.of_its_parts());
+        let of_peers = unheard.map(|cause| view.of_its_peers(cause));
+        // Its own word is older than that of those which do not hear it any more.
+        let of_parts = match (view.of_its_parts(), of_peers) {
+            (Some(part), Some(peers)) if part.verdict < peers.verdict => Some(peers),
+            (part, peers) => part.or(peers),
+        };
+        let of_version = view.of_its_version(standing);
         let verdict = of_version.iter().chain(&of_parts).map(|trouble| trouble.verdict).max();
         // The first of equal ones: what stands in the way of a version is known better than what follows from it. A change that did not stay is
         // what somebody did last: it comes before a part that is worse.
@@ -335,6 +355,15 @@ impl GatewayView {
         Some(Trouble::new(part.verdict, format!("{} {}: {}", part.kind, part.name, part.words), cure))
     }
 
+    /// Others of a connection do not hear it.
+    fn of_its_peers(&self, cause: &str) -> Trouble {
+        let cure = format!(
+            "see that {} runs, and look at its protected port and cable: frameward status {} there",
+            self.name, self.name
+        );
+        Trouble::new(Verdict::Attention, cause, cure)
+    }
+
     /// The part that a connection is there.
     fn part(&self, kind: PartKind, name: &str) -> Option<&PartView> {
         self.parts.iter().find(|part| part.kind == kind.word() && part.name == name)
@@ -357,7 +386,7 @@ impl PartView {
 }
 
 impl ConnectionView {
-    fn new(of: &Connection, gateways: &BTreeMap<&str, &GatewayView>) -> Self {
+    fn new(of: &Connection, gateways: &BTreeMap<&str, &GatewayView>, missing: &[Unheard<'_>]) -> Self {
         let kind = match of.kind {
             ConnectionKind::Link | ConnectionKind::Group => PartKind::Link,
             ConnectionKind::Fieldbus => PartKind::Cell,
@@ -370,7 +399,10 @@ impl ConnectionView {
                 None => (Verdict::Unknown, format!("{gateway}: says nothing of it")),
             }
         };
-        let ends = of.ends.iter().map(end);
+        // Before an end that is no worse: it says which one it is.
+        let missing =
+            missing.iter().map(|one| (Verdict::Attention, format!("{}: {}", one.gateway, unheard(&one.by))));
+        let ends = missing.chain(of.ends.iter().map(end));
         let worst = ends.reduce(|worst, other| if other.0 > worst.0 { other } else { worst });
         let (verdict, words) = worst.unwrap_or((Verdict::Unknown, "no gateway has it".to_owned()));
         Self {

@@ -8,7 +8,7 @@
 //! | no address of the [table](super::routes::ROUTES), or another method than its own | 404, 405 |
 //! | without a token or certificate, where those are demanded | 401 |
 //! | a role that may less than the address needs | 403 |
-//! | `/api/overview`, `/api/history`, `/api/audit`, `/api/actions` | the fleet; 304 if the client has that overview, 503 before the directory was read, or if nobody has looked for long |
+//! | `/api/overview`, `/api/history`, `/api/audit`, `/api/actions` | the fleet; 304 if the client has that overview or those actions, 503 before the directory was read, or if nobody has looked for long |
 //! | `/api/gateways/NAME/status` | that gateway's own status; 404, 502, 503 |
 //! | POST of something else than JSON, or of too much | 415, 413 |
 //! | POST of a change | 202 and its number; 400, 403, 404, 409 |
@@ -23,10 +23,11 @@ use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
-use hyper::header::{ALLOW, ETAG, HeaderValue, IF_NONE_MATCH, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, WWW_AUTHENTICATE};
 use hyper::{Request, Response, StatusCode};
 use inventory::Layout;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -201,12 +202,7 @@ impl Surface {
             Goal::History => json(locked(&self.board).history()),
             Goal::Audit => self.audit().await,
             Goal::Status => self.gateway(&name).await,
-            Goal::Actions => {
-                let nothing = || Actions::nothing(who.clone());
-                json(document(
-                    &self.actions.as_ref().map_or_else(nothing, |actions| actions.view(who.clone())),
-                ))
-            }
+            Goal::Actions => self.of_actions(request.headers(), who),
             Goal::Note | Goal::Stop | Goal::Approve | Goal::Rotate | Goal::Revoke => self
                 .change(goal, &name, request, &who)
                 .await
@@ -281,16 +277,18 @@ impl Surface {
         };
         drop(board);
         // Of this revision, whatever it is compared with.
-        let tag = format!("\"{revision}\"");
-        let known = request.headers().get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
-        let is_known = known.is_some_and(|known| known.split(',').any(|one| one.trim() == tag));
-        let mut answer = if is_known { json(Bytes::new()) } else { json(document) };
-        if is_known {
-            *answer.status_mut() = StatusCode::NOT_MODIFIED;
-        }
-        let tag = HeaderValue::from_str(&tag).expect("invariant: digits are printable");
-        answer.headers_mut().insert(ETAG, tag);
-        answer
+        tagged(request.headers(), &format!("\"{revision}\""), document)
+    }
+
+    /// What was ordered, and what the caller may order: 304 if he has just that.
+    fn of_actions(&self, headers: &HeaderMap, who: Who) -> Answer {
+        let view = match &self.actions {
+            Some(actions) => actions.view(who),
+            None => Actions::nothing(who),
+        };
+        let document = document(&view);
+        let tag = format!("\"{}\"", hex::encode(Sha256::digest(&document)));
+        tagged(headers, &tag, document)
     }
 
     async fn audit(&self) -> Answer {
@@ -382,6 +380,19 @@ fn unknown() -> Answer {
 
 fn json(document: Bytes) -> Answer {
     response(StatusCode::OK, JSON, HeaderValue::from_static(NOTHING), document)
+}
+
+/// A document with its tag; nothing if the client has the one of this tag.
+fn tagged(headers: &HeaderMap, tag: &str, document: Bytes) -> Answer {
+    let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
+    let is_known = known.is_some_and(|known| known.split(',').any(|one| one.trim() == tag));
+    let mut answer = if is_known { json(Bytes::new()) } else { json(document) };
+    if is_known {
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let tag = HeaderValue::from_str(tag).expect("invariant: digits are printable");
+    answer.headers_mut().insert(ETAG, tag);
+    answer
 }
 
 fn refused(status: StatusCode, cause: &str, cure: &str) -> Answer {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fleet::directory::{Address, configuration_key, heartbeat_key};
 use fleet::publish::{compare, publish};
 use fleet::{
-    Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, Part, PartKind, PartLevel, Parts,
+    Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, Part, PartKind, PartLevel, Parts, Peers,
     PublicIdentity, Said,
 };
 use report::{FleetState, GatewayReport};
@@ -376,11 +376,15 @@ fn a_heartbeat_has_the_verdicts_and_comes_when_one_changes() {
     let told = |beat: &Option<Heartbeat>| -> Vec<Part> {
         beat.iter().filter_map(|beat| beat.parts.as_ref()).flat_map(|parts| parts.told().to_vec()).collect()
     };
-    let part = |kind, name: &str, level, state: &str| Part {
+    let part = |kind, name: &str, level, state: &str, peers| Part {
         kind,
         name: name.to_owned(),
         level,
         state: state.to_owned(),
+        peers,
+    };
+    let peers = |secured: &[&str], absent: &[&str]| {
+        Some(Peers::new(secured.iter().copied().map(Some), absent.iter().copied()))
     };
     world.follow(gateway, |_| {
         let without = until(
@@ -398,6 +402,12 @@ fn a_heartbeat_has_the_verdicts_and_comes_when_one_changes() {
             text: "02:00:00:00:00:01 is silent".to_owned(),
         };
         now.links[0].verdict = verdict("protecting", report::Level::Good);
+        let mka = now.links[0].mka.insert(report::samples::sample_mka());
+        let heard = mka.members[0].clone();
+        // A third one, and a fourth that does not hear this box.
+        let named = |name: &str| Some(name.to_owned());
+        mka.members.push(report::mka::MemberReport { name: named("press-c"), ..heard.clone() });
+        mka.members.push(report::mka::MemberReport { name: named("press-d"), live: false, ..heard });
         let mut cell = report::samples::sample_cell();
         (cell.rest, cell.verdict) = ("link".to_owned(), verdict("idle", report::Level::Idle));
         let mut site = report::samples::sample_site();
@@ -407,9 +417,9 @@ fn a_heartbeat_has_the_verdicts_and_comes_when_one_changes() {
         now.sites = vec![site];
         *report.lock().unwrap() = Some(now.clone());
         let expected = [
-            part(PartKind::Site, &site_name, PartLevel::Attention, "no channel"),
-            part(PartKind::Cell, &cell_name, PartLevel::Idle, "idle"),
-            part(PartKind::Link, &link, PartLevel::Good, "protecting"),
+            part(PartKind::Site, &site_name, PartLevel::Attention, "no channel", peers(&["berlin"], &[])),
+            part(PartKind::Cell, &cell_name, PartLevel::Idle, "idle", None),
+            part(PartKind::Link, &link, PartLevel::Good, "protecting", peers(&["press-b", "press-c"], &[])),
         ];
         let first = until("it tells", || world.heartbeat(), |beat| told(beat) == expected).unwrap();
         // The sentence alone says who and where, and stays at home.
@@ -420,14 +430,26 @@ fn a_heartbeat_has_the_verdicts_and_comes_when_one_changes() {
         *report.lock().unwrap() = Some(now.clone());
         std::thread::sleep(2 * super::VERDICTS);
         assert_eq!(world.heartbeat().unwrap().counter, first.counter);
+        // One of three goes, and the verdict stays good. A site's peer goes.
+        now.links[0].mka.as_mut().unwrap().members.remove(1);
+        now.sites[0].peers[0].state = "connecting".to_owned();
+        *report.lock().unwrap() = Some(now.clone());
+        let expected = [
+            part(PartKind::Site, &site_name, PartLevel::Attention, "no channel", peers(&[], &["berlin"])),
+            part(PartKind::Cell, &cell_name, PartLevel::Idle, "idle", None),
+            part(PartKind::Link, &link, PartLevel::Good, "protecting", peers(&["press-b"], &[])),
+        ];
+        let gone =
+            until("it tells who is gone", || world.heartbeat(), |beat| told(beat) == expected).unwrap();
+        assert!(gone.time - first.time < fleet::BEAT / 2, "{gone:?}");
         // The cell drops the rest, and its relations fall.
         now.links[0].verdict = verdict("no session", report::Level::Alarm);
         let cell = now.links[0].fieldbus.as_mut().unwrap();
         (cell.rest, cell.verdict) = ("drop".to_owned(), verdict("no session", report::Level::Alarm));
         *report.lock().unwrap() = Some(now);
         let expected = [
-            part(PartKind::Cell, &cell_name, PartLevel::Alarm, "no session"),
-            part(PartKind::Site, &site_name, PartLevel::Attention, "no channel"),
+            part(PartKind::Cell, &cell_name, PartLevel::Alarm, "no session", None),
+            part(PartKind::Site, &site_name, PartLevel::Attention, "no channel", peers(&[], &["berlin"])),
         ];
         let second =
             until("it tells of the fall", || world.heartbeat(), |beat| told(beat) == expected).unwrap();
@@ -439,7 +461,7 @@ fn a_heartbeat_has_the_verdicts_and_comes_when_one_changes() {
 fn verdicts_that_come_and_go_fill_no_directory() {
     let said = |in_use, level| {
         let (kind, name, state) = (PartKind::Link, "line".to_owned(), "one way".to_owned());
-        let parts = Some(Parts::new(vec![Part { kind, name, level, state }]));
+        let parts = Some(Parts::new(vec![Part { kind, name, level, state, peers: None }]));
         Said { in_use: Some(in_use), outcome: Outcome::Confirmed, why: String::new(), parts }
     };
     let (mut told, begin) = (Told::default(), Instant::now());

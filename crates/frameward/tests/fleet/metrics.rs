@@ -117,6 +117,24 @@ fn rules_and_panels_name_metrics_that_exist(seen: &Samples) {
     }
 }
 
+/// Prometheus' own program has to have no objection.
+fn promtool(arguments: &[&str]) {
+    let told = Command::new("promtool").args(arguments).output();
+    let told = told.expect("promtool of Debian's package prometheus: scripts/setup.sh test");
+    let text = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success(), "promtool {arguments:?}: {text}");
+}
+
+/// Two rules of one alert with the same labels would be one series.
+#[test]
+fn prometheus_takes_the_alert_rules() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/prometheus");
+    for rules in ["frameward.rules.yml", "frameward-fleet.rules.yml"] {
+        promtool(&["check", "rules", "--lint-fatal", &format!("{folder}/{rules}")]);
+    }
+    promtool(&["check", "config", &format!("{folder}/prometheus.yml")]);
+}
+
 #[test]
 fn gateways_are_targets_by_the_address_that_their_inventory_gives_them() {
     let fleet = planted("fleet-targets");
@@ -140,6 +158,10 @@ fn gateways_are_targets_by_the_address_that_their_inventory_gives_them() {
     assert_eq!(listed, expected);
     assert_eq!(fleet.run("targets inventory --out targets.json").1, "");
     assert_eq!(fs::read_to_string(fleet.path("targets.json")).unwrap(), shown);
+    let scrapes =
+        "scrape_configs:\n- job_name: frameward\n  file_sd_configs:\n  - files: [targets.json]\n".to_owned();
+    fs::write(fleet.path("prometheus.yml"), scrapes).unwrap();
+    promtool(&["check", "config", &fleet.path("prometheus.yml").display().to_string()]);
 }
 
 /// `fleet status` of whoever only watches needs no key.

@@ -225,6 +225,7 @@ fn a_change_is_seen(fleet: &Fleet, directory: &str) {
             name: "line".into(),
             level: PartLevel::Good,
             state: "protecting".into(),
+            peers: None,
         }]);
         if directory == "fleet.redb" {
             fleet.beats_with("crane", Some(parts));

@@ -20,8 +20,10 @@ fn the_layout_has_plants_and_connections_and_needs_no_key() {
         ("press-1", "dresden"),
         ("robot-1", "dresden"),
     ];
-    let placed =
-        |(name, plant): (&str, &str)| (name.to_owned(), Placed { plant: Some(plant.to_owned()), http });
+    let placed = |(name, plant): (&str, &str)| {
+        let (plant, announced) = (Some(plant.to_owned()), Some(name.to_owned()));
+        (name.to_owned(), Placed { plant, http, announced })
+    };
     assert_eq!(layout.gateways, plants.map(placed).into());
     let three = |name| [("dresden", name), ("berlin", name), ("leipzig", name)];
     let expected = [
@@ -54,4 +56,23 @@ fn a_connection_has_the_name_that_each_end_gives_it_and_a_page_is_where_others_r
     assert_eq!(rendering.gateways["b"].config.links[0].name, "to-a");
     let http = rendering.gateways["a"].config.gateway.http.map(|http| http.address);
     assert_eq!(http, gateways["a"].http);
+}
+
+#[test]
+fn a_gateway_is_placed_with_the_name_that_it_announces() {
+    let ports = "ports = { plain = \"p\", protected = \"n\" }";
+    let text = format!(
+        "[gateway.a]\n{ports}\n[gateway.b]\n{ports}\nannounce_name = \"Halle ${{site}}\"\nsite = \"3\"\n\
+        [gateway.c]\n{ports}\nannounce_name = \"off\"\n[gateway.off]\n{ports}\n\
+        [[group]]\nname = \"ring\"\ngateways = [\"a\", \"b\", \"c\", \"off\"]\n"
+    );
+    let place = Place::of("inventory-layout-announced", &[("all.toml", &text)]);
+    let gateways = Inventory::read(&place.inventory()).unwrap().layout().gateways;
+    let announced = |name: &str| gateways[name].announced.as_deref();
+    assert_eq!(["a", "b", "c", "off"].map(announced), [Some("a"), Some("Halle 3"), None, None]);
+    let rendering = place.rendering().unwrap().0;
+    for name in ["a", "b", "c"] {
+        let rendered = &rendering.gateways[name].config.gateway.announced_name;
+        assert_eq!(rendered.as_ref().map(ToString::to_string).as_deref(), announced(name), "{name}");
+    }
 }

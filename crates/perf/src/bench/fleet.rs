@@ -24,7 +24,7 @@ pub mod agents;
 mod plant;
 mod server;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use ::bench::{Row, Target};
-use fleet::directory::{Address, Directory, DirectoryError, heartbeat_key};
+use fleet::directory::{Address, Directory, DirectoryError, Watched, heartbeat_key, heartbeat_prefix};
 use fleet::{GatewayName, Heartbeat, Known, Outcome};
 
 use self::agents::Processes;
@@ -251,26 +251,32 @@ impl Fleet<'_> {
 
     fn cold_start(&mut self, processes: &mut Processes) -> Result<(), FleetError> {
         let mut directory = self.directory()?;
-        let one = name(0);
-        let key = heartbeat_key(self.plant.fleet, &one);
-        let prefix = key.strip_suffix(one.as_str()).expect("invariant: it ends with the name");
+        let prefix = heartbeat_prefix(self.plant.fleet);
+        let mut after = directory.list(&prefix)?.revision;
         let began = Instant::now();
         processes.begin()?;
-        processes.confirmed()?;
-        loop {
-            let entries = directory.list(prefix)?.entries;
-            let said = entries.iter().filter_map(|entry| Heartbeat::parse(&entry.value).ok());
-            let confirmed = said.filter(|heartbeat| heartbeat.outcome == Outcome::Confirmed).count();
-            if confirmed == self.rows.agents as usize {
-                break;
-            }
+        let mut confirmed = BTreeSet::new();
+        while confirmed.len() < self.rows.agents as usize {
             if began.elapsed() > patience(self.rows.agents) {
-                return Err(FleetError::Late("a cold start".to_owned()));
+                let there = confirmed.len();
+                return Err(FleetError::Late(format!("a cold start, of which {there} have confirmed,")));
             }
-            sleep(LOOK);
+            // An etcd that all ask at once may be silent for long. A watch goes on where it was.
+            let seen = directory.watch_all(&prefix, after, LOOK).and_then(|watched| match watched {
+                Watched::Changes(changes) => Ok(changes),
+                Watched::Lost => directory.list(&prefix),
+            });
+            let Ok(seen) = seen else {
+                sleep(LOOK);
+                continue;
+            };
+            after = seen.revision;
+            let said = seen.entries.iter().filter_map(|entry| Heartbeat::parse(&entry.value).ok());
+            let said = said.filter(|heartbeat| heartbeat.outcome == Outcome::Confirmed);
+            confirmed.extend(said.map(|heartbeat| heartbeat.gateway));
         }
         self.rows.tell(COLD_START, "s", &[began.elapsed().as_secs_f64()], Some(COLD_START_LIMIT));
-        Ok(())
+        processes.confirmed()
     }
 
     /// Cost of the fleet while nothing changes.

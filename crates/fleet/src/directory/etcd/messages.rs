@@ -107,7 +107,7 @@ impl RangeRequest {
     }
 
     /// Up to `limit` entries from the key `from` on, whose keys begin with `prefix`. Revision 0 is the newest one.
-    pub(super) fn page(from: &str, prefix: &str, limit: u32, revision: u64) -> Self {
+    pub(super) fn page(from: &str, prefix: &str, limit: usize, revision: u64) -> Self {
         Self {
             key: encoded(from.as_bytes()),
             range_end: Some(encoded(&behind(prefix))),

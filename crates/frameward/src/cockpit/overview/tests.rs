@@ -1,4 +1,4 @@
-use fleet::{GatewayName, Heartbeat, HeartbeatRefusal, Part, Parts};
+use fleet::{GatewayName, Heartbeat, HeartbeatRefusal, Part, Parts, Peers};
 
 use super::*;
 
@@ -6,7 +6,7 @@ const NOW: u64 = 1_800_000_000;
 const FLEET: PublicKey = PublicKey([1; 32]);
 
 fn part(kind: PartKind, name: &str, level: PartLevel, state: &str) -> Part {
-    Part { kind, name: name.to_owned(), level, state: state.to_owned() }
+    Part { kind, name: name.to_owned(), level, state: state.to_owned(), peers: None }
 }
 
 /// A gateway that has confirmed version 7 just now, and says this of its parts.
@@ -39,10 +39,12 @@ fn changed(mut of: Standing, change: impl FnOnce(&mut Standing, &mut Heartbeat))
 }
 
 fn layout(gateways: &[&str], connections: Vec<Connection>) -> Layout {
-    let placed = |plant: &str| Placed { plant: Some(plant.to_owned()), http: "10.0.0.1:9464".parse().ok() };
-    let gateways = gateways
-        .iter()
-        .map(|name| ((*name).to_owned(), placed(if *name == "berlin" { "berlin" } else { "dresden" })));
+    let placed = |name: &str| Placed {
+        plant: Some(if name == "berlin" { "berlin" } else { "dresden" }.to_owned()),
+        http: "10.0.0.1:9464".parse().ok(),
+        announced: Some(name.to_owned()),
+    };
+    let gateways = gateways.iter().map(|name| ((*name).to_owned(), placed(name)));
     Layout { gateways: gateways.collect(), connections }
 }
 
@@ -253,6 +255,146 @@ fn nothing_good_is_said_that_was_not_heard_lately() {
         (seen.connections[0].verdict, seen.connections[0].words.as_str()),
         (Verdict::Alarm, "crane: keys differ")
     );
+}
+
+/// What gateways of a connection tell of their peers, and who is missing by that.
+#[test]
+fn a_member_that_the_others_do_not_hear_is_missing_before_it_is_stale() {
+    use PartLevel::{Alarm, Attention, Good};
+    const NAMES: [&str; 3] = ["crane", "press", "saw"];
+    let peers = |secured: &[&str]| Some(Peers::new(secured.iter().copied().map(Some), []));
+    let site = |secured: &[&str], absent: &[&str]| {
+        Some(Peers::new(secured.iter().copied().map(Some), absent.iter().copied()))
+    };
+    let nameless = Some(Peers::new([Some("press"), None], []));
+    let (all, stranger) = (peers(&["crane", "press", "saw"]), peers(&["Halle 3", "press"]));
+    let old = |peers: &Option<Peers>| (Good, peers.clone(), 901);
+    let good = |peers: Option<Peers>| (Good, peers, 10);
+    let link = ConnectionKind::Group;
+    // What each of the three says: its verdict, its peers, how long ago. Then who is missing, and who says so; and the verdict.
+    let rows = [
+        (
+            "all hear all",
+            link,
+            [good(all.clone()), good(all.clone()), good(all.clone())],
+            None,
+            Verdict::Good,
+        ),
+        (
+            "one is gone, and its last word was good",
+            link,
+            [good(peers(&["press"])), good(peers(&["crane"])), good(all.clone())],
+            Some(("saw: not heard by crane, press", "ring: not heard by crane, press")),
+            Verdict::Attention,
+        ),
+        (
+            "the same, and its last word is old",
+            link,
+            [good(peers(&["press"])), good(peers(&["crane"])), old(&all)],
+            Some(("saw: not heard by crane, press", "it says nothing any more")),
+            Verdict::Attention,
+        ),
+        (
+            "one of those that are left hears it still",
+            link,
+            [good(peers(&["press"])), good(peers(&["crane", "saw"])), good(all.clone())],
+            None,
+            Verdict::Good,
+        ),
+        (
+            "one is cut off and tells: it makes nobody missing",
+            link,
+            [good(peers(&["press"])), good(peers(&["crane"])), (Alarm, peers(&[]), 10)],
+            Some(("saw: peer absent", "link ring: peer absent")),
+            Verdict::Alarm,
+        ),
+        (
+            "a word that is old makes nobody missing",
+            link,
+            [old(&peers(&[])), good(None), good(None)],
+            None,
+            Verdict::Unknown,
+        ),
+        (
+            "an earlier release tells no peers",
+            link,
+            [good(None), good(None), good(all.clone())],
+            None,
+            Verdict::Good,
+        ),
+        (
+            "somebody says no name: it may be that one",
+            link,
+            [good(nameless), good(None), good(all.clone())],
+            None,
+            Verdict::Good,
+        ),
+        (
+            "somebody says a name of no fleet: it may be that one",
+            link,
+            [good(stranger), good(None), good(all.clone())],
+            None,
+            Verdict::Good,
+        ),
+        (
+            "a site's peer has no channel",
+            ConnectionKind::Tunnel,
+            [
+                (Attention, site(&["press"], &["saw"]), 10),
+                good(site(&["crane"], &[])),
+                good(site(&["crane"], &[])),
+            ],
+            Some(("saw: not heard by crane", "ring: not heard by crane")),
+            Verdict::Attention,
+        ),
+        (
+            "a spoke's peer is the hub alone",
+            ConnectionKind::Tunnel,
+            [good(site(&["press", "saw"], &[])), good(site(&["crane"], &[])), good(site(&["crane"], &[]))],
+            None,
+            Verdict::Good,
+        ),
+        (
+            "a cell has stations",
+            ConnectionKind::Fieldbus,
+            [good(all.clone()), good(site(&[], &["saw"])), good(None)],
+            None,
+            Verdict::Good,
+        ),
+    ];
+    for (what, kind, said, missing, verdict) in rows {
+        let part_kind = match kind {
+            ConnectionKind::Link | ConnectionKind::Group => PartKind::Link,
+            ConnectionKind::Fieldbus => PartKind::Cell,
+            ConnectionKind::Tunnel => PartKind::Site,
+        };
+        let ends = NAMES.map(|name| (name.to_owned(), "ring".to_owned())).into();
+        let layout = layout(&NAMES, vec![Connection { kind, name: "ring".to_owned(), ends }]);
+        let of = |(name, (level, peers, ago)): (&&str, (PartLevel, Option<Peers>, u64))| {
+            let word = if level == Good { "protecting" } else { "peer absent" };
+            let said = Part { peers, ..part(part_kind, "ring", level, word) };
+            ((*name).to_owned(), changed(standing(&[said]), |_, beat| beat.time = NOW - ago))
+        };
+        let standings = NAMES.iter().zip(said).map(of).collect();
+        let seen = Overview::new(FLEET, &layout, &standings, NOW);
+        let ring = &seen.connections[0];
+        assert_eq!(ring.verdict, verdict, "{what}: {ring:?}");
+        let saw = seen.gateways.iter().find(|one| one.name == "saw").unwrap();
+        match missing {
+            Some((words, cause)) => {
+                assert_eq!(ring.words, words, "{what}");
+                assert_eq!((saw.cause.as_str(), saw.verdict), (cause, verdict), "{what}");
+                assert_eq!(seen.verdict, verdict, "{what}");
+            }
+            None => {
+                let causes = seen.gateways.iter().map(|one| one.cause.as_str());
+                assert!(
+                    causes.chain([ring.words.as_str()]).all(|words| !words.contains("not heard")),
+                    "{what}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn layout(names: &[(&str, Option<&str>)]) -> Layout {
     let placed = |http: Option<&str>| Placed {
         plant: Some("dresden".to_owned()),
         http: http.map(|http| http.parse().unwrap()),
+        announced: None,
     };
     let gateways = names.iter().map(|(name, http)| ((*name).to_owned(), placed(*http)));
     Layout { gateways: gateways.collect(), connections: Vec::new() }

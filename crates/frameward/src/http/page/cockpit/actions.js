@@ -98,14 +98,18 @@ const orders = (() => {
   };
 
   let asked = -Infinity;
+  let etag = null;
   // Asks each second while something runs, and each fifth one otherwise.
   const turn = async (now) => {
     const period = state.actions.some((one) => one.state === "running") ? PERIOD : 5 * PERIOD;
     if (!now && performance.now() - asked < period - 100) return;
     asked = performance.now();
-    const answer = await askFor("/api/actions", null, PATIENCE).catch(() => null);
+    const answer = await askFor("/api/actions", etag, PATIENCE).catch(() => null);
     const body = answer && answer.ok ? await answer.json().catch(() => null) : null;
-    if (body) Object.assign(state, body);
+    if (body) {
+      Object.assign(state, body);
+      etag = answer.headers.get("ETag");
+    }
     draw();
   };
   // Buttons of a gateway that this viewer may press.
