@@ -68,6 +68,11 @@ fn secrets(plants: &Plants) -> Vec<Vec<u8>> {
 }
 
 fn frames_cross(choice: &SitesChoice) {
+    frames_cross_beside(choice, |_| ());
+}
+
+/// The same, and something else while the sites run.
+fn frames_cross_beside(choice: &SitesChoice, beside: impl FnOnce(&Sites)) {
     let shape = PlantsShape {
         ipv6: choice.ipv6,
         wan_mtu: if choice.ipv6 { 1520 } else { 1500 },
@@ -127,6 +132,7 @@ fn frames_cross(choice: &SitesChoice) {
         "{:?}",
         report.flows
     );
+    beside(&sites);
     sites.stop().unwrap();
     for plant in &plants.plants {
         let shown = plant.site.ip(&["-d", "link", "show", LAN]).unwrap().stdout;
@@ -142,6 +148,23 @@ fn identifier_mode_on_af_xdp() {
 #[test]
 fn header_encryption_on_af_packet() {
     frames_cross(&SitesChoice { io: "af_packet", mode: "header-encryption", ..SitesChoice::default() });
+}
+
+/// Frames cross as from one worker, and both sites have the thread that shares the sending.
+#[test]
+fn two_workers_send_for_a_site() {
+    frames_cross_beside(&SitesChoice { site: "workers = 2", ..SitesChoice::default() }, |sites| {
+        for gateway in &sites.sites {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
+            let names: Vec<_> = tasks
+                .map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default())
+                .collect();
+            assert_eq!(names.iter().filter(|name| name.starts_with("fw-send-")).count(), 1, "{names:?}");
+            let report = site(gateway);
+            let place = report.peers[0].path.as_deref();
+            assert_eq!(place, Some("user space: several workers send its frames"));
+        }
+    });
 }
 
 #[test]

@@ -39,6 +39,19 @@
 #endif
 
 
+// Octets of an IV of CBC, and of a block.
+#define ANTEDATE_CBC_IV_OCTETS 16
+
+#if defined(ANTEDATE_32_BIT)
+// Octets of memory for CBC.
+#define ANTEDATE_CBC_OCTETS 1152
+#endif
+
+#if !defined(ANTEDATE_32_BIT)
+// Octets of memory for CBC.
+#define ANTEDATE_CBC_OCTETS 1536
+#endif
+
 // The longest AAD of a message, in octets.
 #define ANTEDATE_CCM_AAD_OCTETS 32
 
@@ -135,7 +148,7 @@ enum antedate_result
     // The memory is smaller than ANTEDATE_SMALL_OCTETS, or not aligned to ANTEDATE_ALIGNMENT.
     ANTEDATE_ERROR_MEMORY = -2,
     // A key, tag, prefix or AAD has a length that there is not, a first number is too large, or a message is longer
-    // than its nonce allows.
+    // than its nonce allows; data of CBC is no multiple of 16 octets.
     ANTEDATE_ERROR_LENGTH = -3,
     // The buffer is too short for the message and what is written around it.
     ANTEDATE_ERROR_ROOM = -4,
@@ -160,6 +173,9 @@ enum antedate_result
 #ifndef __cplusplus
 typedef int32_t antedate_result;
 #endif // __cplusplus
+
+// Encrypts and decrypts CBC under one key. It lies in memory that its owner gave, and must not be moved.
+typedef struct antedate_cbc antedate_cbc;
 
 // Seals CCM messages or DTLS records under one key. It lies in memory that its owner gave, and must not be moved.
 typedef struct antedate_ccm antedate_ccm;
@@ -258,6 +274,45 @@ typedef struct antedate_learned {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// Begins CBC under a key of 16 (AES-128) or 32 octets (AES-256). `memory`: ANTEDATE_CBC_OCTETS, aligned to
+// ANTEDATE_ALIGNMENT, that belong to CBC until it is wiped.
+//
+// CBC does not authenticate: put a MAC over IV and ciphertext, and check it before decryption. The protocol defines the
+// padding to whole blocks. A new protocol takes CCM or GCM.
+antedate_result antedate_cbc_init(void *memory,
+                                  size_t octets,
+                                  const uint8_t *key,
+                                  size_t key_octets,
+                                  struct antedate_cbc **cbc);
+
+// Encrypts the beginning of the next message, while there is nothing else to do. `iv`: ANTEDATE_CBC_IV_OCTETS of a random
+// generator, used for one message, that nobody sees before it is sent. `beginning`: what the message will begin with; its whole
+// blocks are of use, up to ANTEDATE_TEMPLATE_OCTETS. Takes the place of what was prepared before.
+antedate_result antedate_cbc_prepare(struct antedate_cbc *cbc,
+                                     const uint8_t *iv,
+                                     const void *beginning,
+                                     size_t octets);
+
+// Encrypts a message in place. `data`: whole blocks of 16 octets. `iv`: that of the preparation, or another one; then the
+// message takes the ordinary time, and the preparation stays. `ready` may be NULL: how many octets were encrypted
+// beforehand. CBC, data and `ready` do not overlap.
+//
+// If this returns anything but ANTEDATE_OK, nothing was encrypted and nothing is to be sent.
+antedate_result antedate_cbc_encrypt(struct antedate_cbc *cbc,
+                                     const uint8_t *iv,
+                                     void *data,
+                                     size_t octets,
+                                     size_t *ready);
+
+// Decrypts a message in place; the caller has checked that it is authentic. `data`: whole blocks of 16 octets.
+antedate_result antedate_cbc_decrypt(struct antedate_cbc *cbc,
+                                     const uint8_t *iv,
+                                     void *data,
+                                     size_t octets);
+
+// Ends CBC: wipes key and preparation, and gives the memory back.
+antedate_result antedate_cbc_wipe(struct antedate_cbc *cbc);
 
 // Begins to send CCM messages. `memory`: `octets` octets, aligned to ANTEDATE_ALIGNMENT, that belong to the sender until it
 // is wiped; ANTEDATE_SMALL_OCTETS, ANTEDATE_MEDIUM_OCTETS or ANTEDATE_LARGE_OCTETS of them decide what is prepared.

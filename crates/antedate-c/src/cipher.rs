@@ -4,7 +4,9 @@ use aes::{Aes128, Aes256};
 use antedate::SendError;
 use cipher::common::BlockSizeUser;
 use cipher::consts::U16;
-use cipher::{BlockCipherEncClosure, BlockCipherEncrypt, KeyInit as _};
+use cipher::{
+    BlockCipherDecClosure, BlockCipherDecrypt, BlockCipherEncClosure, BlockCipherEncrypt, KeyInit as _,
+};
 
 use crate::results::antedate_result::{self, *};
 
@@ -35,6 +37,15 @@ impl BlockCipherEncrypt for Cipher {
         match self {
             Self::Aes128(aes) => aes.encrypt_with_backend(f),
             Self::Aes256(aes) => aes.encrypt_with_backend(f),
+        }
+    }
+}
+
+impl BlockCipherDecrypt for Cipher {
+    fn decrypt_with_backend(&self, f: impl BlockCipherDecClosure<BlockSize = U16>) {
+        match self {
+            Self::Aes128(aes) => aes.decrypt_with_backend(f),
+            Self::Aes256(aes) => aes.decrypt_with_backend(f),
         }
     }
 }

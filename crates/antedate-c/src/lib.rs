@@ -17,6 +17,7 @@
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+pub mod cbc;
 pub mod ccm;
 mod cipher;
 pub mod gcm;

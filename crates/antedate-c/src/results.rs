@@ -18,7 +18,7 @@ pub enum antedate_result {
     /// The memory is smaller than ANTEDATE_SMALL_OCTETS, or not aligned to ANTEDATE_ALIGNMENT.
     ANTEDATE_ERROR_MEMORY = -2,
     /// A key, tag, prefix or AAD has a length that there is not, a first number is too large, or a message is longer
-    /// than its nonce allows.
+    /// than its nonce allows; data of CBC is no multiple of 16 octets.
     ANTEDATE_ERROR_LENGTH = -3,
     /// The buffer is too short for the message and what is written around it.
     ANTEDATE_ERROR_ROOM = -4,

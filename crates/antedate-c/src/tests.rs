@@ -10,6 +10,7 @@ use aes::cipher::KeyInit as _;
 use aes::{Aes128, Aes256};
 use antedate::{Ccm, Gcm, Nonce, TagLength};
 
+use crate::cbc::*;
 use crate::ccm::*;
 use crate::gcm::*;
 use crate::memory::{enter, Head};
@@ -421,6 +422,62 @@ fn templates_are_foreseen_learned_and_sorted_or_refused() {
     assert_eq!(restored[..10], fields);
     assert_eq!(unsafe { antedate_restore(begin(&sorted), 3, to, 12) }, ANTEDATE_ERROR_MESSAGE);
     assert_eq!(unsafe { antedate_restore(begin(&sorted), 10, to, 9) }, ANTEDATE_ERROR_ROOM);
+}
+
+#[test]
+fn cbc_is_prepared_for_one_iv_and_undone_or_refused() {
+    let memory = &mut EMPTY.clone();
+    let mut cbc = ptr::null_mut();
+    let mut init = |octets, key_octets| {
+        let begun = unsafe {
+            antedate_cbc_init(memory.as_mut_ptr().cast(), octets, KEY.as_ptr(), key_octets, &mut cbc)
+        };
+        assert_eq!(cbc.is_null(), begun != ANTEDATE_OK);
+        begun
+    };
+    assert_eq!(init(ANTEDATE_CBC_OCTETS / 2, 16), ANTEDATE_ERROR_MEMORY);
+    assert_eq!(init(ANTEDATE_CBC_OCTETS, 24), ANTEDATE_ERROR_LENGTH);
+    assert_eq!(init(ANTEDATE_CBC_OCTETS, 16), ANTEDATE_OK);
+    let begin = |octets: &[u8]| octets.as_ptr().cast();
+    let ordinary = |iv: &[u8; 16], data: &[u8]| {
+        let mut data = data.to_vec();
+        antedate::Cbc::new(Aes128::new_from_slice(&KEY[..16]).unwrap()).encrypt(iv, &mut data).unwrap();
+        data
+    };
+    let encrypt = |iv: &[u8; 16], data: &mut [u8]| {
+        let mut ready = 99;
+        let at = data.as_mut_ptr().cast();
+        let result = unsafe { antedate_cbc_encrypt(cbc, iv.as_ptr(), at, data.len(), &mut ready) };
+        (result, ready)
+    };
+    let (iv, other, message) = ([1; 16], [2; 16], [3; 128]);
+    let prepare =
+        |octets: &[u8]| unsafe { antedate_cbc_prepare(cbc, iv.as_ptr(), begin(octets), octets.len()) };
+    assert_eq!(prepare(&message), ANTEDATE_OK);
+    // What is refused, and a message under another IV, leave the preparation as it is.
+    assert_eq!(encrypt(&iv, &mut [3; 17]), (ANTEDATE_ERROR_LENGTH, 99));
+    for (iv, ready) in [(other, 0), (iv, ANTEDATE_TEMPLATE_OCTETS), (iv, 0)] {
+        let mut data = message;
+        assert_eq!(encrypt(&iv, &mut data), (ANTEDATE_OK, ready));
+        assert_eq!(data[..], ordinary(&iv, &message));
+        let at = data.as_mut_ptr().cast();
+        assert_eq!(unsafe { antedate_cbc_decrypt(cbc, iv.as_ptr(), at, 127) }, ANTEDATE_ERROR_LENGTH);
+        assert_eq!(unsafe { antedate_cbc_decrypt(cbc, iv.as_ptr(), at, 128) }, ANTEDATE_OK);
+        assert_eq!(data, message);
+    }
+    let place: *mut c_void = cbc.cast();
+    unsafe {
+        assert_eq!(antedate_cbc_prepare(cbc, ptr::null(), begin(&message), 16), ANTEDATE_ERROR_NULL);
+        assert_eq!(antedate_cbc_prepare(cbc, iv.as_ptr(), ptr::null(), 16), ANTEDATE_ERROR_NULL);
+        assert_eq!(antedate_cbc_prepare(cbc, iv.as_ptr(), place, 16), ANTEDATE_ERROR_OVERLAP);
+        assert_eq!(
+            antedate_cbc_encrypt(cbc, iv.as_ptr(), place, 16, ptr::null_mut()),
+            ANTEDATE_ERROR_OVERLAP
+        );
+        assert_eq!(antedate_cbc_decrypt(cbc, iv.as_ptr(), place, 16), ANTEDATE_ERROR_OVERLAP);
+        assert_eq!(antedate_cbc_wipe(cbc), ANTEDATE_OK);
+        assert_eq!(antedate_cbc_prepare(cbc, iv.as_ptr(), ptr::null(), 0), ANTEDATE_ERROR_NO_SENDER);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aes::cipher::{BlockModeDecrypt as _, KeyIvInit as _};
 use aes_gcm::aead::AeadInOut as _;
 use aes_gcm::{Aes128Gcm, KeyInit as _};
 use ccm::consts::{U12, U13, U16, U8};
@@ -61,7 +62,7 @@ fn compile(place: &Path, library: &Path, name: &str, compiler: &[&str]) -> PathB
 }
 
 #[test]
-fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
+fn what_the_example_sends_is_ordinary_ccm_dtls_gcm_and_cbc() {
     let goose = |number: u8, time: u8, state_number: u8, state: u8| {
         let head = [0, 1, 0, 96, 0, 0, 0, 0, 0x61, 86];
         let set = b"\x80\x14IED1LD0/LLN0$GO$gcb1\x81\x02\x07\xd0\x82\x13IED1LD0/LLN0$status\x83\x04gcb1";
@@ -98,6 +99,7 @@ fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
             ("dtls", 3, 2),
             ("gcm", 7, 2),
             ("gcm", 8, 2),
+            ("cbc", 0, 2),
         ]
     );
     let plain: Vec<Vec<u8>> = messages
@@ -146,6 +148,14 @@ fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
                         .unwrap();
                     data
                 }
+                "cbc" => {
+                    let mut mode =
+                        cbc::Decryptor::<aes::Aes128>::new(&KEY.into(), b"an IV, for once\0".into());
+                    let (blocks, rest) = octets.as_chunks_mut::<16>();
+                    assert!(rest.is_empty());
+                    blocks.iter_mut().for_each(|block| mode.decrypt_block(block.into()));
+                    octets
+                }
                 _ => {
                     let nonce = [&[1, 2, 3, 4], &counter[..]].concat();
                     let aad = format!("valve 3, message {number:06}");
@@ -183,6 +193,7 @@ fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
             vec![b'c'; 32],
             vec![b'A'; 100],
             vec![b'B'; 100],
+            [&b"temperature cell 4, in degrees: 21.50"[..], &[11; 11]].concat(),
         ]
     );
 }

@@ -31,6 +31,7 @@
 //! |---|---|
 //! | [`keystream`] | counter mode, antedated |
 //! | [`cbc_mac`] | CBC-MAC that can be stopped and resumed |
+//! | [`cbc`] | CBC with the beginning of the message encrypted ahead, for protocols that have it still |
 //! | [`ccm`], [`gcm`] | the two of them as AEADs, ordinary and antedated |
 //! | [`sender`], [`dtls`], [`gcm::sender`] | messages by number: what is prepared for which; the records of DTLS 1.2 |
 //! | [`dtls::Reader`], [`window`] | records that come in, each once |
@@ -39,6 +40,7 @@
 //! No allocation, no `unsafe`, no clock; AES comes from a crate.
 #![no_std]
 
+pub mod cbc;
 pub mod cbc_mac;
 pub mod ccm;
 pub mod dtls;
@@ -49,6 +51,7 @@ pub mod sender;
 pub mod template;
 pub mod window;
 
+pub use cbc::Cbc;
 pub use ccm::{CacheHit, Ccm, Expected, Nonce, NotAuthentic, Sealed, Tag, TagLength};
 pub use gcm::Gcm;
 pub use length::LengthPredictor;

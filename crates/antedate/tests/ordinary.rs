@@ -8,9 +8,13 @@ use std::cell::Cell;
 use aes::cipher::common::{BlockSizeUser, ParBlocksSizeUser};
 use aes::cipher::consts::U1;
 use aes::cipher::inout::InOut;
-use aes::cipher::{Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, KeyInit as _};
+use aes::cipher::{
+    Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockModeEncrypt as _, KeyInit,
+    KeyIvInit as _,
+};
 use aes::{Aes128, Aes256};
 use aes_gcm::aead::AeadInOut as _;
+use antedate::cbc::{self, Cbc};
 use antedate::dtls::{self, ReadError, Reader, RecordNumbering};
 use antedate::{
     CacheHit, Ccm, Expected, Gcm, Nonce, NotAuthentic, PrefixNumbering, SendError, Sender, Step, TagLength,
@@ -86,6 +90,52 @@ fn ordinary(key: &[u8; 16], tag: usize, nonce: &[u8], aad: &[u8], data: &[u8]) -
         (16, 8) => with!(U16, U8),
         other => panic!("{other:?}"),
     }
+}
+
+/// CBC of whole blocks, by the ordinary crate.
+fn ordinary_cbc<C>(key: &[u8], iv: &cbc::Iv, plain: &[u8]) -> Vec<u8>
+where
+    C: BlockCipherEncrypt<BlockSize = U16> + KeyInit,
+{
+    let mut mode = ::cbc::Encryptor::<C>::new_from_slices(key, iv).unwrap();
+    let mut sealed = plain.to_vec();
+    let (blocks, rest) = sealed.as_chunks_mut::<16>();
+    assert!(rest.is_empty());
+    blocks.iter_mut().for_each(|block| mode.encrypt_block(block.into()));
+    sealed
+}
+
+#[test]
+fn cbc_of_every_length_is_that_of_the_ordinary_crate() {
+    let (key, iv) = ([9; 32], [5; 16]);
+    let (of_128, of_256) =
+        (Cbc::new(Aes128::new_from_slice(&key[..16]).unwrap()), Cbc::new(Aes256::new(&key.into())));
+    let data: Vec<u8> = (0..300_u32).map(|octet| (octet * 7) as u8).collect();
+    for length in 0..data.len() {
+        let padding = 16 - length % 16;
+        let plain = [&data[..length], &vec![padding as u8; padding]].concat();
+        for known in [0, length / 2, length] {
+            let (mut short, mut long) = (plain.clone(), plain.clone());
+            let ready = cbc::Prepared::<6>::new(&of_128, &iv, &data[..known]).encrypt(&of_128, &mut short);
+            assert_eq!(ready, Ok((known / 16).min(6) * 16), "{length}");
+            assert_eq!(short, ordinary_cbc::<Aes128>(&key[..16], &iv, &plain), "{length}, {known} known");
+            cbc::Prepared::<6>::new(&of_256, &iv, &data[..known]).encrypt(&of_256, &mut long).unwrap();
+            assert_eq!(long, ordinary_cbc::<Aes256>(&key, &iv, &plain), "{length}, {known} known");
+            of_128.decrypt(&iv, &mut short).unwrap();
+            of_256.decrypt(&iv, &mut long).unwrap();
+            assert_eq!((&short, &long), (&plain, &plain), "{length}");
+        }
+    }
+}
+
+#[test]
+fn a_cbc_message_takes_the_blocks_behind_its_template_alone() {
+    let blocks = Cell::new(0);
+    let cbc = Cbc::new(Counted { aes: Aes128::new(&[9; 16].into()), blocks: &blocks });
+    let prepared = cbc::Prepared::<6>::new(&cbc, &[5; 16], &[1; 100]);
+    assert_eq!(blocks.take(), 6);
+    assert_eq!(prepared.encrypt(&cbc, &mut [1; 128]), Ok(96));
+    assert_eq!(blocks.take(), 2);
 }
 
 proptest! {

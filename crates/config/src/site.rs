@@ -18,6 +18,7 @@ mod peer;
 mod ports;
 mod protect;
 mod relay;
+mod sending;
 pub mod settings;
 mod standby;
 pub(super) mod uplink;
@@ -76,6 +77,8 @@ pub struct Site {
     pub standby: Option<Standby>,
     /// Whether it relays between its peers.
     pub relay: bool,
+    /// Workers that send its frames: 1 or [`dataplane::site::SENDING_WORKERS`].
+    pub workers: u8,
     /// Seqs of a lane's window: see [`tunnel::Settings::window`].
     pub window: u64,
     /// Bounds of memory and work.
@@ -192,10 +195,12 @@ pub const MOST_PEERS: usize = 255;
 
 impl Site {
     /// Whether both say the same of the site itself, but for what changes while it runs: its peers, unless uplinks of theirs come or go or have
-    /// another rate; and the VLANs that cross, as long as none of its flows has to leave the kernel.
+    /// another rate, or several workers send to them; and the VLANs that cross, as long as none of its flows has to leave the kernel.
     pub fn goes_on_as(&self, other: &Self) -> bool {
         let others = |site: &Self| Self { peers: Vec::new(), vlans: None, ..site.clone() };
         self.admits_untagged() == other.admits_untagged()
+            // Each worker has memory of its own for each peer.
+            && (self.workers == 1 || self.peers == other.peers)
             && self.path_uplinks() == other.path_uplinks()
             && others(self) == others(other)
     }
@@ -227,6 +232,9 @@ impl Site {
         }
         if self.protect {
             return Err("its SecY is in user space");
+        }
+        if self.workers > 1 {
+            return Err("several workers send its frames");
         }
         if self.rate.is_some() {
             return Err("packets wait for the rate of its uplink");

@@ -95,6 +95,15 @@ impl Workers {
         Ok(WorkerSlot { worker, slot })
     }
 
+    /// Starts the further worker of a site, beside those of `others` sites: on the last CPU that is kept for workers and not for theirs, unless that is the first one.
+    pub(crate) fn start_sending(&self, name: &str, site: &mut Site, others: usize) -> io::Result<()> {
+        let at = self.cpus.len().checked_sub(others + 1).filter(|at| *at > 0);
+        let cpu = at.and_then(|at| self.cpus.get(at).copied());
+        // A thread's name has 15 octets.
+        let name: String = format!("fw-send-{name}").chars().take(15).collect();
+        site.start_sending(name, self.polling, self.scheduling, cpu)
+    }
+
     pub(crate) const fn count(&self) -> usize {
         self.handles.len()
     }

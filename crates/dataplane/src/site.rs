@@ -18,6 +18,7 @@ mod counters;
 mod datagrams;
 mod endpoints;
 mod entry;
+pub mod handed_frames;
 mod inward;
 mod lan;
 mod mailbox;
@@ -27,6 +28,7 @@ mod peers;
 mod relay;
 mod secured;
 mod senders;
+mod sending_worker;
 mod snapshot;
 mod standby;
 mod turns;
@@ -35,20 +37,24 @@ mod uplinks;
 mod vlans;
 mod wan;
 
+use std::io;
 use std::os::fd::RawFd;
 use std::time;
 
 use secy::{ExpressClasses, NextAction};
 use tunnel::shaper::ShaperSettings;
-use tunnel::{Command, Forwarding, Mode, Settings};
+use tunnel::{Command, Forwarding, LaneShare, Mode, Settings};
 use wire::{EtherType, Instant};
 
 use crate::link::Link;
+use crate::worker::Polling;
 use endpoints::{Endpoints, WanPort};
 use lan::LanPort;
 use netdev::burst::{BURST_FRAMES, Burst};
+use netdev::scheduling::Scheduling;
 use outward::Outward;
 use relay::Relays;
+use sending_worker::{SendingWorker, ToSending};
 use standby::Standby;
 
 pub use copies::Copies;
@@ -61,6 +67,7 @@ pub use marking::Dscp;
 pub use peers::PeerChange;
 pub use relay::{RelayedDatagram, relay_address, relayed_peer};
 pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
+pub use sending_worker::SENDING_WORKERS;
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use standby::{StandbySettings, StandbySnapshot};
 pub use turns::Turns;
@@ -88,6 +95,8 @@ pub struct Site {
     outward: Outward,
     /// The other box of the LAN, if there is one.
     standby: Option<Box<Standby>>,
+    /// A worker that sends too, if there is one.
+    sending: Option<Box<SendingWorker>>,
     counters: SitePathCounters,
     /// Of the last turn.
     now: Instant,
@@ -105,10 +114,40 @@ impl Site {
         datagrams: DatagramProducer,
         dscp: Dscp,
     ) -> Self {
+        Self::on_lane((settings, LaneShare::WHOLE), wan, mailbox, datagrams, dscp)
+    }
+
+    /// The same for a site that sends from [`SENDING_WORKERS`] workers, to peers in identifier mode alone. The thread of the further
+    /// worker begins with [`Self::start_sending`]; until then its share of the frames waits.
+    ///
+    /// # Errors
+    /// If a descriptor cannot be had.
+    pub fn with_sending_worker(
+        settings: Settings,
+        wan: Wan,
+        mailbox: WorkerMailbox,
+        datagrams: DatagramProducer,
+        dscp: Dscp,
+    ) -> io::Result<Self> {
+        let sender = wan.sender()?.ok_or_else(|| io::Error::other("no peer has a management channel"))?;
+        let sending = SendingWorker::new(settings.clone(), sender)?;
+        let share = LaneShare::new(0, SENDING_WORKERS).expect("invariant: there are two workers");
+        let mut site = Self::on_lane((settings, share), wan, mailbox, datagrams, dscp);
+        site.sending = Some(Box::new(sending));
+        Ok(site)
+    }
+
+    fn on_lane(
+        (settings, share): (Settings, LaneShare),
+        wan: Wan,
+        mailbox: WorkerMailbox,
+        datagrams: DatagramProducer,
+        dscp: Dscp,
+    ) -> Self {
         let modes: Vec<Mode> = settings.peers.iter().map(|peer| peer.mode).collect();
         Self {
             relays: Relays::new(settings.limits.relayed_per_second, modes.len()),
-            forwarding: Forwarding::new(settings),
+            forwarding: Forwarding::on_lane(settings, share),
             mailbox,
             datagrams,
             senders: Senders::default(),
@@ -118,9 +157,32 @@ impl Site {
             arrived: Burst::new(),
             outward: Outward::new(&modes, dscp),
             standby: None,
+            sending: None,
             counters: SitePathCounters::default(),
             now: Instant::START,
             wake: false,
+        }
+    }
+
+    /// Whether it sends from a further worker.
+    pub const fn has_sending_worker(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// Starts the thread of its further worker, if it has one that does not run. It ends with the site, and a drop of the site waits for it.
+    ///
+    /// # Errors
+    /// If it cannot be started, or not be scheduled so, or not run on `cpu` alone.
+    pub fn start_sending(
+        &mut self,
+        name: String,
+        polling: Polling,
+        scheduling: Scheduling,
+        cpu: Option<usize>,
+    ) -> io::Result<()> {
+        match &mut self.sending {
+            Some(sending) => sending.start(name, polling, scheduling, cpu),
+            None => Ok(()),
         }
     }
 
@@ -251,9 +313,15 @@ impl Site {
     /// frames of the others pass between.
     fn handle_messages(&mut self, now: Instant) -> usize {
         for heeded in 0..WORDS_A_TURN {
+            if self.sending.as_ref().is_some_and(|sending| !sending.has_room()) {
+                return heeded;
+            }
             match self.mailbox.messages.receive() {
                 Some(ToWorker::Tunnel(command)) => {
                     let whole = command.rebuilds_tables();
+                    if let Some(sending) = self.sending.as_mut().filter(|_| command.goes_to_all_lanes()) {
+                        sending.tell(ToSending::Tunnel(command.clone()));
+                    }
                     if let (Command::InstallTransmit { .. }, Some(standby)) = (&command, &mut self.standby) {
                         standby.announce_again(now);
                     }
@@ -262,7 +330,12 @@ impl Site {
                         return heeded + 1;
                     }
                 }
-                Some(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
+                Some(ToWorker::Endpoint { peer, address }) => {
+                    self.endpoints.set(peer, address);
+                    if let Some(sending) = &mut self.sending {
+                        sending.tell(ToSending::Endpoint(peer, address));
+                    }
+                }
                 Some(ToWorker::Path { peer, number, place }) => self.endpoints.set_path(peer, number, place),
                 Some(ToWorker::Prefer { peer, number }) => self.endpoints.prefer(peer, number),
                 Some(ToWorker::WayOut { uplink, way }) => self.wan.uplinks.set_way(uplink, way),
@@ -280,8 +353,12 @@ impl Site {
             if !self.mailbox.messages.has_room() {
                 break;
             }
-            let Some(event) = self.forwarding.poll_event() else { break };
+            let of_sending = || self.sending.as_mut()?.event();
+            let Some(event) = self.forwarding.poll_event().or_else(of_sending) else { break };
             self.mailbox.messages.send(event);
+        }
+        if let Some(sending) = &mut self.sending {
+            sending.wake();
         }
         if self.mailbox.take_wake_flag() | std::mem::take(&mut self.wake) {
             self.mailbox.wake();

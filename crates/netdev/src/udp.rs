@@ -123,6 +123,15 @@ impl UdpPort {
         self.socket.try_clone().map(UdpSocket::from)
     }
 
+    /// The same for another worker that sends as this port does.
+    ///
+    /// # Errors
+    /// If the descriptor cannot be duplicated.
+    pub fn sender(&self) -> io::Result<UdpSender> {
+        let sender = Sender { six: self.sender.six, segmentation: self.sender.segmentation };
+        Ok(UdpSender { socket: self.socket.try_clone()?, sender, counters: UdpCounters::default() })
+    }
+
     /// Asks the kernel for packets, if all that it gave before were taken: one system call or none. Says whether there may
     /// be more than it gave.
     pub fn receive(&mut self) -> bool {
@@ -167,6 +176,26 @@ impl UdpPort {
     /// Descriptor to poll for readability.
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_fd().as_raw_fd()
+    }
+}
+
+/// Another worker's hold on a port's socket, which only sends ([`UdpPort::sender`]).
+#[derive(Debug)]
+pub struct UdpSender {
+    socket: OwnedFd,
+    sender: Sender,
+    counters: UdpCounters,
+}
+
+impl UdpSender {
+    /// As [`UdpPort::send`].
+    pub fn send(&mut self, packets: &[Outgoing<'_>]) {
+        self.sender.send(self.socket.as_raw_fd(), packets, &mut self.counters);
+    }
+
+    /// Counters of what was sent here.
+    pub const fn counters(&self) -> UdpCounters {
+        self.counters
     }
 }
 

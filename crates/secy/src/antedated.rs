@@ -8,7 +8,7 @@
 //!
 //! Prepared keystreams are a cache. They belong to an SA, go with it, and are wiped. A frame takes the
 //! keystream of its PN, or is computed in the ordinary way if there is none. The length of the next frame is
-//! predicted: the longest of the last eight under the SA, or the maximum before the first. Preparing too much
+//! predicted from those under the SA (`expected_length`); it is the maximum before the first. Preparing too much
 //! costs idle time only; preparing too little costs the frame time.
 //!
 //! On reception, the prepared PNs follow the highest PN that was *verified*, and the lengths those of
@@ -19,12 +19,16 @@
 //! Memory: [`FRAMES_AHEAD`] keystreams for each SA, [`OCTETS_PER_SA`] in all. Whoever prepares the keys
 //! decides how many SAs are antedated.
 
+mod expected_length;
+
 use alloc::boxed::Box;
 use core::iter;
 
 use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, KeystreamSlot, Scratch};
-use suite::{Key, LengthPredictor, Nonce, OpenJob, SealJob};
+use suite::{Key, Nonce, OpenJob, SealJob};
 use wire::Pn;
+
+use expected_length::ExpectedLength;
 
 /// Most frames of an SA with a prepared keystream.
 pub const FRAMES_AHEAD: usize = 32;
@@ -39,7 +43,7 @@ pub(crate) struct Antedated {
     slots: Box<[KeystreamSlot]>,
     /// The PN above the last prepared one. It can exceed all PNs in the end.
     through: u128,
-    lengths: LengthPredictor,
+    lengths: ExpectedLength,
     scratch: Scratch,
 }
 
@@ -48,7 +52,7 @@ impl Antedated {
     pub(crate) fn new(key: &Key) -> Option<Box<Self>> {
         key.antedater()?;
         let slots = (0..FRAMES_AHEAD).map(|_| KeystreamSlot::new()).collect();
-        Some(Box::new(Self { slots, through: 0, lengths: LengthPredictor::new(), scratch: Scratch::new() }))
+        Some(Box::new(Self { slots, through: 0, lengths: ExpectedLength::new(), scratch: Scratch::new() }))
     }
 
     fn slot(&mut self, pn: Pn) -> &mut KeystreamSlot {
@@ -61,7 +65,7 @@ impl Antedated {
             key.seal_each(iter::once(job));
             return None;
         }
-        self.lengths.observe(job.text.len());
+        self.lengths.observe(job.aad, job.text);
         let ready = self.slot(pn).take(&job.nonce);
         let Some((antedater, keystream)) = key.antedater().zip(ready) else {
             key.seal_each(iter::once(job));
@@ -76,7 +80,7 @@ impl Antedated {
     pub(crate) fn open(&mut self, key: &Key, pn: Pn, job: OpenJob<'_>) -> Option<CacheHit> {
         let OpenJob { nonce, aad, text, icv, authentic } = job;
         let text_octets = text.len();
-        let job = OpenJob { nonce, aad, text, icv, authentic: &mut *authentic };
+        let job = OpenJob { nonce, aad, text: &mut *text, icv, authentic: &mut *authentic };
         let ready = if text_octets == 0 { None } else { self.slot(pn).take(&nonce) };
         let hit = match key.antedater().zip(ready) {
             None => {
@@ -96,7 +100,7 @@ impl Antedated {
         };
         let counts = *authentic && text_octets > 0;
         counts.then(|| {
-            self.lengths.observe(text_octets);
+            self.lengths.observe(aad, text);
             hit
         })
     }
@@ -113,8 +117,7 @@ impl Antedated {
     /// Prepares the keystream of a PN that [`Antedated::next`] returned.
     pub(crate) fn prepare(&mut self, key: &Key, nonce: Nonce, pn: Pn) {
         let Some(antedater) = key.antedater() else { return };
-        let expected = self.lengths.predict();
-        let octets = expected.map_or(Keystream::LONGEST, |expected| expected.at_most);
+        let octets = self.lengths.at_most().unwrap_or(Keystream::LONGEST);
         self.slot(pn).prepare(antedater, nonce, octets);
         self.through = u128::from(pn.number()) + 1;
     }

@@ -4,15 +4,16 @@
 mod ends;
 
 use ends::{
-    A, Books, ENCRYPT, HERE, Outcome, SETTINGS, an, books, pn, protect_all, protected, sdu, sdus,
-    start_receiving, start_sending, verify, verify_all, xpn,
+    A, Books, ENCRYPT, HERE, MAC_A, MAC_B, Outcome, SETTINGS, an, books, pn, protect_all, protected, sdu,
+    sdus, start_receiving, start_sending, verify, verify_all, xpn,
 };
 use proptest::prelude::*;
 use secy::antedated::FRAMES_AHEAD;
 use secy::{CarryOver, ConfidentialityOffset, Protection, ReceiveSa, SecY, Settings, TransmitSa};
 use suite::antedated::Keystream;
 use suite::{CipherSuite, Key, Sak};
-use wire::Pn;
+use testkit::frames;
+use wire::{EtherType, Pn};
 
 const SUITE: CipherSuite = CipherSuite::GcmAes128;
 
@@ -145,6 +146,36 @@ fn a_length_is_expected_as_those_before_it() {
     assert_eq!(met(500), 0);
     // Of the last eight the longest counts.
     assert_eq!((met(60), met(500)), (0, 0));
+}
+
+#[test]
+fn goose_that_speaks_seldom_is_expected_to_be_as_long_as_its_last() {
+    // Sampled Values of 80 octets, and among them one of another kind, of 300: how the later ones found their keystream.
+    let among = |ether_type: EtherType| {
+        let (mut tx, mut rx) = antedating();
+        let mut send = |ether_type: EtherType, octets: usize, number: u64| {
+            fill(&mut tx);
+            fill(&mut rx);
+            let before = (sent(&tx), received(&rx));
+            let sdu = frames::ethernet(MAC_B, MAC_A, ether_type, &frames::payload(octets - 2, number));
+            let frame = protected(&mut tx, std::slice::from_ref(&sdu)).remove(0);
+            assert_eq!(verify(&mut rx, &frame), Outcome::Passed(sdu));
+            let rise = |before: [u64; 3], after: [u64; 3]| std::array::from_fn(|at| after[at] - before[at]);
+            (rise(before.0, sent(&tx)), rise(before.1, received(&rx)))
+        };
+        let seldom: Vec<([u64; 3], [u64; 3])> = (0..4)
+            .map(|_| {
+                (0..2 * FRAMES_AHEAD as u64).for_each(|_| {
+                    send(EtherType::SAMPLED_VALUES, 80, 1);
+                });
+                send(ether_type, 300, 1)
+            })
+            .collect();
+        seldom[1..].to_vec()
+    };
+    // Both ends: the counter of whole keystreams rises with each.
+    assert_eq!(among(EtherType::GOOSE), [([1, 0, 0], [1, 0, 0]); 3]);
+    assert_eq!(among(EtherType::IPV4), [([0, 1, 0], [0, 1, 0]); 3], "of all frames the last eight count");
 }
 
 #[test]

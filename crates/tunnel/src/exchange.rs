@@ -340,6 +340,29 @@ impl Command {
     pub const fn rebuilds_tables(&self) -> bool {
         matches!(self, Self::Begin { .. } | Self::InstallReceive { .. })
     }
+
+    /// True for commands that concern what is sent: each half of a site that sends from several workers is given them
+    /// ([`Forwarding::on_lane`](crate::Forwarding::on_lane)). The others are for the half that receives.
+    pub const fn goes_to_all_lanes(&self) -> bool {
+        match self {
+            Self::Begin { .. }
+            | Self::TakesFrames { .. }
+            | Self::InstallTransmit { .. }
+            | Self::Announced { .. }
+            | Self::Unknown { .. }
+            | Self::RequestPosition { .. }
+            | Self::StationLive { .. }
+            | Self::PathPayload { .. } => true,
+            Self::InstallReceive { .. }
+            | Self::AddFlow { .. }
+            | Self::WithdrawFlow { .. }
+            | Self::Position { .. }
+            | Self::OfferFlows
+            | Self::FlowUsed { .. }
+            | Self::StationHeard { .. }
+            | Self::ExpectCopies { .. } => false,
+        }
+    }
 }
 
 impl Event {

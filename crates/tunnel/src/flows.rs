@@ -18,7 +18,7 @@ use wire::tunnel::{Flow, FlowIndex};
 use crate::exchange::RequestId;
 use crate::hash::Hasher;
 use crate::live_stations::Liveness;
-use crate::settings::Limits;
+use crate::settings::{LaneShare, Limits};
 use crate::table::Table;
 
 /// Interval between announcements without an answer.
@@ -98,9 +98,10 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, share: LaneShare) -> Self {
+        let limits = &share.limits(limits);
         let flows = limits.flows.clamp(1, INDEXES / 2) + RELAYS;
-        let numbers: VecDeque<u16> = (0..=u16::MAX).take(limits.flow_numbers).collect();
+        let numbers: VecDeque<u16> = share.flow_numbers(limits.flow_numbers).collect();
         Self {
             index: Table::new(flows),
             slots: vec![None; flows],

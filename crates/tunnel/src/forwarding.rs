@@ -31,7 +31,7 @@ use crate::identifier::{Identifier, Outward};
 use crate::packet::{Destination, PACKET_HEADER_OCTETS, Packet, Released, Route};
 use crate::plain::{self, Plain};
 use crate::receive::ReceiveLanes;
-use crate::settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
+use crate::settings::{FrameKinds, LaneShare, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
 use twins::Twins;
@@ -58,8 +58,12 @@ pub struct PreparedPeer(Peer);
 impl PreparedPeer {
     /// For a new peer of a site with these limits, whose LAN accepts frames of `lan_frame` octets. Allocates.
     pub fn new(settings: &PeerSettings, limits: &Limits, lan_frame: usize) -> Self {
+        Self::on_lane(settings, limits, lan_frame, LaneShare::WHOLE)
+    }
+
+    fn on_lane(settings: &PeerSettings, limits: &Limits, lan_frame: usize, share: LaneShare) -> Self {
         let transport = match settings.mode {
-            Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(limits))),
+            Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(limits, share))),
             Mode::HeaderEncryption => {
                 Transport::HeaderEncryption(Box::new(HeaderEncryption::new(limits, lan_frame)))
             }
@@ -102,6 +106,8 @@ pub struct Forwarding {
     next_ages: Instant,
     /// Peer whose flows are aged next.
     age_cursor: usize,
+    /// Half of a further worker, which hears no stations.
+    is_further: bool,
 }
 
 impl Forwarding {
@@ -110,17 +116,28 @@ impl Forwarding {
     /// # Panics
     /// If the window is no power of two from 64 to 2^20, or there are more peers than [`PEERS`].
     pub fn new(settings: Settings) -> Self {
+        Self::on_lane(settings, LaneShare::WHOLE)
+    }
+
+    /// One worker's half of a site that sends from several. All of them are given the session's commands, by [`Command::goes_to_all_lanes`](crate::Command::goes_to_all_lanes),
+    /// and routes are those that the first worker's half finds. Flows of a further worker's half are those of stations that were heard behind
+    /// their peer.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn on_lane(settings: Settings, share: LaneShare) -> Self {
         let Settings { lan_frame, limits, window, .. } = settings;
         assert!(window.is_power_of_two() && (64..=1 << 20).contains(&window), "a window of {window} seqs");
         assert!(settings.peers.len() <= PEERS, "{} peers", settings.peers.len());
         let identifiers = settings.peers.iter().filter(|peer| peer.mode == Mode::Identifier).count();
-        let peers = settings.peers.iter().map(|peer| PreparedPeer::new(peer, &limits, lan_frame));
+        let received = if share.is_further() { 0 } else { identifiers };
+        let peers = settings.peers.iter().map(|peer| PreparedPeer::on_lane(peer, &limits, lan_frame, share));
         let mut forwarding = Self {
-            state: SiteState::new(&settings.table_seed, limits.new_flows_per_second),
+            state: SiteState::new(&settings.table_seed, share.limits(&limits).new_flows_per_second),
             stations: Stations::new(limits.stations, limits.station_age),
             twins: Twins::default(),
             // Two epochs of each peer.
-            receive: ReceiveLanes::new(2 * identifiers, window, lan_frame),
+            receive: ReceiveLanes::new(2 * received, window, lan_frame),
             peers: Vec::with_capacity(settings.peers.len()),
             counters: SiteCounters::default(),
             lan_frame,
@@ -132,6 +149,7 @@ impl Forwarding {
             next_watch: Instant::START,
             next_ages: Instant::START,
             age_cursor: 0,
+            is_further: share.is_further(),
         };
         for peer in peers {
             forwarding.add_peer(peer);
@@ -292,6 +310,11 @@ impl Forwarding {
             LearnOutcome::NoRoom => self.counters.stations_refused += 1,
         }
         heard
+    }
+
+    /// A number that all frames of a flow have, and that nobody can choose: by it flows are spread over workers.
+    pub fn spread(&self, route: &Route) -> u64 {
+        self.state.hasher.flow(&route.taken.flow)
     }
 
     /// Packets of a routed frame for one peer: none (dropped or waiting, and counted), one, or two if the

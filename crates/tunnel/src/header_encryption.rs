@@ -38,7 +38,7 @@ use crate::counters::{InDiscard, OutDiscard, PeerCounters};
 use crate::exchange::{Event, RequestId};
 use crate::flows::Flows;
 use crate::fragments::FragmentBuffer;
-use crate::settings::Limits;
+use crate::settings::{LaneShare, Limits};
 use crate::site_state::{PeerContext, SiteState};
 
 use known_flows::KnownFlows;
@@ -69,7 +69,7 @@ impl HeaderEncryption {
     /// All memory that is ever used: about 4 MB with the default limits.
     pub(crate) fn new(limits: &Limits, lan_frame: usize) -> Self {
         Self {
-            flows: Flows::new(limits),
+            flows: Flows::new(limits, LaneShare::WHOLE),
             known: KnownFlows::new(limits.flows),
             sealer: Sealer::new(),
             waiting: Waiting::new(lan_frame + OuterTags::OCTETS),

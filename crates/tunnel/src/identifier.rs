@@ -21,7 +21,7 @@ use crate::exchange::{EPOCH_OVERLAP, Event, Generation};
 use crate::flows::Flows;
 use crate::lane::Lane;
 use crate::receive::{Owner, ReceiveLanes};
-use crate::settings::{Limits, PeerId, Settings};
+use crate::settings::{LaneShare, Limits, PeerId, Settings};
 use crate::site_state::SiteState;
 use crate::window::LaneNumber;
 
@@ -39,6 +39,7 @@ const VALID_FOR_EACH_UNKNOWN: u64 = 4;
 /// State of identifier mode towards one peer.
 #[derive(Debug)]
 pub(crate) struct Identifier {
+    share: LaneShare,
     pub(crate) flows: Flows,
     pub(crate) announced: AnnouncedFlows,
     /// Packets of epochs that are installed from here on may come twice.
@@ -81,9 +82,10 @@ struct ReceiveEpoch {
 }
 
 impl Identifier {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, share: LaneShare) -> Self {
         Self {
-            flows: Flows::new(limits),
+            share,
+            flows: Flows::new(limits, share),
             announced: AnnouncedFlows::new(limits.flows),
             several_paths: false,
             transmit: None,
@@ -112,7 +114,7 @@ impl Identifier {
     /// Installs a new transmit epoch. Ignores one that is not newer: a key never begins again.
     pub(crate) fn install_transmit(&mut self, epoch: u32, secret: &EpochSecret) {
         if self.transmit.as_ref().is_none_or(|lane| lane.epoch < epoch) {
-            self.transmit = Some(Lane::new(epoch, secret));
+            self.transmit = Some(Lane::new(self.share.lane(), epoch, secret));
             self.flows.begin_epoch();
             self.wanted = None;
         }
@@ -230,14 +232,20 @@ impl Identifier {
         moved
     }
 
-    /// Position of the transmit lane.
-    pub(crate) fn tell_position(&self, peer: PeerId, generation: Generation, window: u64) -> Option<Event> {
-        let lane = self.transmit.as_ref()?;
+    /// Position of the transmit lane, if it has this number.
+    pub(crate) fn tell_position(
+        &self,
+        peer: PeerId,
+        generation: Generation,
+        number: u8,
+        window: u64,
+    ) -> Option<Event> {
+        let lane = self.transmit.as_ref().filter(|lane| lane.number == number)?;
         Some(Event::Position {
             peer,
             generation,
             epoch: lane.epoch,
-            lane: Lane::NUMBER,
+            lane: lane.number,
             seq: lane.position(window),
         })
     }

@@ -1,5 +1,5 @@
-//! A lane of this site towards a peer in identifier mode: an epoch's key and the next seq. A site has one
-//! sending worker, so it sends on lane 0 only.
+//! A lane of this site towards a peer in identifier mode: an epoch's key and the next seq. Each sending worker of a
+//! site has its own ([`LaneShare`](crate::LaneShare)).
 //!
 //! **No seq is used twice under a key**: a lane is made with its key and seq 1, seqs only increase, and
 //! neither moves to another lane.
@@ -15,6 +15,7 @@ const RESERVE: u64 = 1 << 40;
 /// A lane.
 #[derive(Debug)]
 pub(crate) struct Lane {
+    pub(crate) number: u8,
     pub(crate) epoch: u32,
     key: LaneKey,
     next_seq: u64,
@@ -29,11 +30,8 @@ pub(crate) struct TakenSeq<'a> {
 }
 
 impl Lane {
-    /// Number of the transmit lane.
-    pub(crate) const NUMBER: u8 = 0;
-
-    pub(crate) fn new(epoch: u32, secret: &EpochSecret) -> Self {
-        Self { epoch, key: secret.lane_key(Self::NUMBER), next_seq: 1 }
+    pub(crate) fn new(number: u8, epoch: u32, secret: &EpochSecret) -> Self {
+        Self { number, epoch, key: secret.lane_key(number), next_seq: 1 }
     }
 
     /// Takes the next seq; `None` if all of the epoch's are used.
@@ -88,14 +86,14 @@ mod tests {
     use super::*;
 
     fn lane(next_seq: u64) -> Lane {
-        let mut lane = Lane::new(1, &EpochSecret::new(&[1; 32]));
+        let mut lane = Lane::new(0, 1, &EpochSecret::new(&[1; 32]));
         lane.next_seq = next_seq;
         lane
     }
 
     #[test]
     fn seqs_begin_at_1_and_end_for_good() {
-        let mut first = Lane::new(1, &EpochSecret::new(&[1; 32]));
+        let mut first = Lane::new(0, 1, &EpochSecret::new(&[1; 32]));
         assert_eq!([(); 3].map(|()| first.take().map(|seq| seq.seq)), [Some(1), Some(2), Some(3)]);
         let mut last = lane(LAST_SEQ - 1);
         assert!(last.has(2));

@@ -52,6 +52,6 @@ pub use session::{
     COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, HeardOctets, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
     SessionCounters, SessionSettings, SessionState,
 };
-pub use settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
+pub use settings::{FrameKinds, LaneShare, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 pub use stations::{Location, Station};
 pub use wire::tunnel::{RelayLeg, SiteName};

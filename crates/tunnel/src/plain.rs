@@ -16,7 +16,7 @@ use wire::tunnel::{Flow, ParsedFrame};
 use crate::counters::{InDiscard, OutDiscard};
 use crate::flows::Flows;
 use crate::packet::{Destination, Packet, Route};
-use crate::settings::Limits;
+use crate::settings::{LaneShare, Limits};
 use crate::site_state::{PeerContext, SiteState};
 
 /// Octets of the header.
@@ -33,7 +33,7 @@ pub(crate) struct Plain {
 
 impl Plain {
     pub(crate) fn new(vni: u32, limits: &Limits) -> Self {
-        Self { vni, flows: Flows::new(limits) }
+        Self { vni, flows: Flows::new(limits, LaneShare::WHOLE) }
     }
 
     /// The packet of a routed frame of `octets` octets.

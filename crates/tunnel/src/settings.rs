@@ -120,6 +120,62 @@ impl Default for Limits {
     }
 }
 
+/// One sending worker's share of a site: a lane of its own, with its own keys and seqs, and every `of`-th number of a flow. So
+/// workers share nothing.
+///
+/// | lane | sends |
+/// |---|---|
+/// | 0 | the first worker, which receives too |
+/// | 1 | programs in the kernel |
+/// | 2 and above | further workers |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneShare {
+    worker: u8,
+    of: u8,
+}
+
+impl LaneShare {
+    /// All of it: there is one worker.
+    pub const WHOLE: Self = Self { worker: 0, of: 1 };
+
+    /// The share of this worker, of so many. `None` if there is no such worker, or no lane for the last one.
+    pub const fn new(worker: u8, of: u8) -> Option<Self> {
+        if worker < of && of < Settings::LANES { Some(Self { worker, of }) } else { None }
+    }
+
+    /// Number of lanes that the peers are told of: up to the last worker's.
+    pub const fn lanes(self) -> u8 {
+        if self.of == 1 { 1 } else { self.of + 1 }
+    }
+
+    /// The lane.
+    pub(crate) const fn lane(self) -> u8 {
+        if self.worker == 0 { 0 } else { self.worker + 1 }
+    }
+
+    /// True if this worker receives nothing.
+    pub(crate) const fn is_further(self) -> bool {
+        self.worker > 0
+    }
+
+    /// Numbers of its flows, of the first `most` that there are.
+    pub(crate) fn flow_numbers(self, most: usize) -> impl Iterator<Item = u16> {
+        (0..=u16::MAX).take(most).skip(self.worker.into()).step_by(self.of.into())
+    }
+
+    /// Its part of what the peers have room for.
+    pub(crate) fn limits(self, limits: &Limits) -> Limits {
+        let of = usize::from(self.of);
+        Limits {
+            flows: (limits.flows / of).max(1),
+            flows_per_sci: (limits.flows_per_sci / of).max(1),
+            flows_per_source: (limits.flows_per_source / of).max(1),
+            new_flows_per_second: (limits.new_flows_per_second / u32::from(self.of)).max(1),
+            ..*limits
+        }
+    }
+}
+
 /// A site.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -141,4 +197,27 @@ impl Settings {
 
     /// Most lanes that a peer may send on: bounds its windows.
     pub const LANES: u8 = 16;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn workers_share_neither_lanes_nor_numbers() {
+        assert_eq!((LaneShare::WHOLE.lane(), LaneShare::WHOLE.lanes()), (0, 1));
+        assert!(LaneShare::WHOLE.flow_numbers(1 << 16).eq(0..=u16::MAX));
+        let [first, second] = [0, 1].map(|worker| LaneShare::new(worker, 2).expect("a worker"));
+        // Lane 1 is that of programs in the kernel.
+        assert_eq!([first, second].map(|share| (share.lane(), share.lanes())), [(0, 3), (2, 3)]);
+        assert_eq!(first.flow_numbers(7).collect::<Vec<_>>(), [0, 2, 4, 6]);
+        assert_eq!(second.flow_numbers(7).collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!(second.limits(&Limits::DEFAULT).flows, 2048);
+        for (worker, of) in [(0, 0), (1, 1), (2, 2), (0, Settings::LANES)] {
+            assert_eq!(LaneShare::new(worker, of), None);
+        }
+        let last = LaneShare::new(Settings::LANES - 2, Settings::LANES - 1).expect("a worker");
+        assert_eq!((last.lane(), last.lanes()), (Settings::LANES - 1, Settings::LANES));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dataplane::site::Copies;
+use dataplane::site::{Copies, SENDING_WORKERS};
 use toml::{Spanned, Value};
 use tunnel::standby::{DEFAULT_TAKEOVER, LONGEST_TAKEOVER};
 use tunnel::{Limits, Mode, Settings};
@@ -122,6 +122,12 @@ section! {
             absent: Switch(false),
             meaning: "Whether this site relays between its peers in identifier mode, for those that have `via` with its name. It relays packets that it cannot open.",
             example: "relay = true",
+        }
+        workers: i64 {
+            kind: Kind::Number { from: 1, to: SENDING_WORKERS as i64 },
+            absent: Number(1),
+            meaning: "How many workers send its frames, each on a CPU of its own: with 2, ten sixteenths of the flows to known stations go to the second one. Each flow stays with one. For peers in identifier mode, without `rate`, `relay`, `paths`, `via` and `[site.standby]`; frames then pass through user space.",
+            example: "workers = 2",
         }
         window: i64 {
             kind: Kind::Numbers(&[64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]),

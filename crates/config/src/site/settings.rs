@@ -4,7 +4,7 @@ use dataplane::site::{PACKET_OCTETS, VXLAN_PORT, Wan};
 use netdev::udp::{Offloads, UdpError};
 use sitelink::{ManagerPath, ManagerPeer, ManagerSettings};
 use tunnel::shaper::ShaperSettings;
-use tunnel::{EPOCH_LIFE, FrameKinds, Mode, PeerSettings, Settings};
+use tunnel::{EPOCH_LIFE, FrameKinds, LaneShare, Mode, PeerSettings, Settings};
 use wire::ethernet::HEADER_OCTETS;
 use wire::tunnel::OuterTags;
 
@@ -17,8 +17,6 @@ const LEAST_PAYLOAD: usize = 1200;
 const RELAY_HEADER: usize = 48;
 /// Octets by which a frame grows at most on its way into one packet: the long form of identifier mode.
 const LONGEST_HEADER: usize = 40;
-/// One worker has a site, so it sends on one lane.
-const LANES: u8 = 1;
 
 /// Binds the UDP ports that a site's peers need.
 ///
@@ -53,7 +51,7 @@ pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings
         name: config.name.clone(),
         identity: config.identity.clone()?,
         peers: config.peers.iter().map(|peer| manager_peer(config, peer)).collect(),
-        lanes: LANES,
+        lanes: LaneShare::new(0, config.workers).unwrap_or(LaneShare::WHOLE).lanes(),
         frames: frame_kinds(config),
         window: config.window,
         epoch_life: EPOCH_LIFE,

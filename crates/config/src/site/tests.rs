@@ -236,7 +236,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, padding, mtu, dscp, rate, express_classes, vlans, cells, relay, window, allow_addresses, static, mka, standby, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, padding, mtu, dscp, rate, express_classes, vlans, cells, relay, workers, window, allow_addresses, static, mka, standby, limits, peer",
         ),
         (
             "vni = 7",

@@ -18,7 +18,9 @@ use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
 use super::path::Around;
 use super::peer::Peers;
-use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay, standby, uplink, vlans};
+use super::{
+    Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay, sending, standby, uplink, vlans,
+};
 use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
@@ -94,6 +96,7 @@ impl Judge {
             cells,
             relay: relay::validate(label, raw, peers.as_deref(), findings),
             standby: standby::validate(label, raw, peers.as_deref(), findings),
+            workers: sending::validate(label, raw, self.io, peers.as_deref(), findings),
             window: self.window(raw, findings),
             protect: protect::validate(label, raw, self.io, findings),
             limits: limits::validate(label, raw, findings),

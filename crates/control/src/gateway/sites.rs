@@ -17,6 +17,8 @@ pub(super) struct SiteControl {
     at: WorkerSlot,
     /// Peers that it has had since its start.
     peers: usize,
+    /// It has a further worker, which sends.
+    sends: bool,
 }
 
 impl SiteControl {
@@ -40,13 +42,18 @@ impl Gateway {
     ///
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
-    pub fn add_site(&mut self, name: String, site: Box<Site>) -> io::Result<()> {
+    pub fn add_site(&mut self, name: String, mut site: Box<Site>) -> io::Result<()> {
         let at = self.free_slot()?;
         let peers = site.peers();
+        let sends = site.has_sending_worker();
+        if sends {
+            let others = self.sites.iter().filter(|site| site.sends).count();
+            self.workers.start_sending(&name, &mut site, others)?;
+        }
         // Without room the worker is stuck; the next job reports it.
         let datapath = Some(Datapath::Site(site));
         let _ = self.workers.submit(at.worker, Box::new(SwapDatapath { slot: at.slot, datapath }));
-        self.sites.push(SiteControl { name, at, peers });
+        self.sites.push(SiteControl { name, at, peers, sends });
         Ok(())
     }
 

@@ -39,6 +39,8 @@ wire::counters! {
         out_stations_shown = "OutStationsShown",
         /// Packets that went over another path of their peer as well, once for each such path.
         out_pkts_copies = "OutPktsCopies",
+        /// Frames that a further sending worker had no room for.
+        out_pkts_worker_busy = "OutPktsWorkerBusy" [discard],
         /// Frames for a peer whose address is not known.
         out_pkts_no_endpoint = "OutPktsNoEndpoint" [discard],
         /// Packets to relay, but no peer has that name, it is itself behind a relay, or it has sent nothing to that peer

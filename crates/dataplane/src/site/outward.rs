@@ -21,6 +21,7 @@ use wire::tunnel::Flow;
 use super::Site;
 use super::copies::{Copies, is_express};
 use super::endpoints::{PATHS, Place, WanPort};
+use super::handed_frames::are_handed;
 use super::lan::LanFrameKind;
 use super::marking::{Dscp, Mark, Marking};
 use super::relay::{RelayedDatagram, RelayedKind, Relays};
@@ -120,6 +121,7 @@ impl Site {
             arrived,
             outward,
             standby,
+            sending,
             counters,
             ..
         } = self;
@@ -156,6 +158,14 @@ impl Site {
                         (Some(marking), Sender::Lan) => Mark::of(frame, marking),
                         (Some(_), Sender::Own) => Mark(pool.mark(slot)),
                     };
+                    // Groups and unknown stations stay here: they go to all peers, and this half alone knows which share a LAN.
+                    if let (Some(sending), Destination::Peer(peer)) = (&mut *sending, route.destination)
+                        && are_handed(forwarding.spread(&route))
+                    {
+                        let given = sending.give(peer, route, mark.dscp(), frame);
+                        counters.out_pkts_worker_busy += u64::from(!given);
+                        continue;
+                    }
                     outward.note(number, mark, route);
                 }
                 LanFrameKind::Mka if gate != Gate::Open && matches!(sender, Sender::Lan) => {
@@ -235,6 +245,9 @@ impl Site {
         counters.out_pkts_copies += batch.finish();
         outward.send_relayed(now, relays, wan);
         outward.routes.clear();
+        if let Some(sending) = sending {
+            sending.wake();
+        }
         arrived.give_all(pool);
         received
     }

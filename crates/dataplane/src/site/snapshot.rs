@@ -9,6 +9,7 @@ use wire::Instant;
 use super::Site;
 use super::counters::SitePathCounters;
 use super::endpoints::WanPort;
+use super::sending_worker::SendingWorker;
 use super::standby::StandbySnapshot;
 use super::uplink::UplinkSnapshot;
 use super::uplinks::UPLINKS;
@@ -103,7 +104,17 @@ impl SiteSnapshot {
         refill(&mut self.peers, peers().map(peer));
         refill(&mut self.stations, forwarding.stations().copied());
         let flows = peers().flat_map(|peer| forwarding.flows(peer).map(move |flow| (peer, *flow)));
-        refill(&mut self.flows, flows);
+        let Some(sending) = site.sending.as_deref().map(SendingWorker::figures) else {
+            return refill(&mut self.flows, flows);
+        };
+        refill(&mut self.flows, flows.chain(sending.flows.iter().copied()));
+        self.path.out_pkts_no_endpoint += sending.no_endpoint;
+        if let Some(data) = &mut self.data {
+            data.add(&sending.udp);
+        }
+        for (peer, counters) in self.peers.iter_mut().zip(&sending.peers) {
+            peer.counters.add(counters);
+        }
     }
 }
 

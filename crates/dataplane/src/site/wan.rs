@@ -15,7 +15,7 @@ use wire::Instant;
 
 use super::endpoints::WanPort;
 use super::uplinks::Uplinks;
-use netdev::udp::{Offloads, Outgoing, UdpError, UdpPort};
+use netdev::udp::{Offloads, Outgoing, UdpError, UdpPort, UdpSender};
 
 /// The port of VXLAN (RFC 7348).
 pub const VXLAN_PORT: u16 = 4789;
@@ -87,6 +87,11 @@ impl Wan {
     /// If the descriptor cannot be duplicated.
     pub fn socket(&self) -> io::Result<Option<UdpSocket>> {
         self.data().map(UdpPort::socket).transpose()
+    }
+
+    /// A hold on the data port for another worker, which only sends; `None` if no peer has one.
+    pub(super) fn sender(&self) -> io::Result<Option<UdpSender>> {
+        self.data().map(UdpPort::sender).transpose()
     }
 
     /// The port of identifier mode and the management channel.

@@ -12,14 +12,17 @@ use std::time::{self, Duration};
 
 use dataplane::pipeline::KayMailbox;
 use dataplane::site::{
-    DatagramConsumer, Dscp, Lan, ManagerMailbox, Site, SiteSnapshot, ToWorker, Wan, datagrams, mailboxes,
+    DatagramConsumer, Dscp, Lan, ManagerMailbox, SENDING_WORKERS, Site, SiteSnapshot, ToWorker, Wan,
+    datagrams, mailboxes,
 };
+use dataplane::worker::Polling;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
+use netdev::scheduling::Scheduling;
 use netdev::udp::Offloads;
 use suite::tunnel::EpochSecret;
 use testkit::frames::payload;
-use tunnel::{Command, Event, Generation, Limits, Mode, PeerId, PeerSettings, Settings};
+use tunnel::{Command, Event, Generation, LaneShare, Limits, Mode, PeerId, PeerSettings, Settings};
 use wire::Instant;
 
 /// Longest time that anything that must happen may take on a busy machine.
@@ -45,7 +48,18 @@ pub struct Plants {
     pub plants: Vec<Plant>,
     /// Keys are on their way to a site.
     pub keys: bool,
+    /// Lanes that each sends on.
+    lanes: u8,
     start: time::Instant,
+}
+
+impl Plant {
+    /// Starts the further worker of its site.
+    pub fn start_sending(&mut self, polling: Polling) {
+        let site = self.site.as_mut().unwrap();
+        assert!(site.has_sending_worker());
+        site.start_sending("sends".into(), polling, Scheduling::Ordinary, None).unwrap();
+    }
 }
 
 /// The number by which site `own` calls site `other`.
@@ -88,6 +102,21 @@ impl Plants {
 
     /// The same, with these settings.
     pub fn of(sites: usize, mode: Mode, offloads: Offloads, settings: &Settings) -> Self {
+        Self::built(sites, mode, offloads, settings, 1)
+    }
+
+    /// `sites` sites in identifier mode that send from two workers each. Without `polling` the further ones do not run.
+    pub fn with_sending_workers(sites: usize, polling: Option<Polling>) -> Self {
+        let settings = settings(Mode::Identifier, sites - 1);
+        let lanes = LaneShare::new(0, SENDING_WORKERS).unwrap().lanes();
+        let mut plants = Self::built(sites, Mode::Identifier, Offloads::default(), &settings, lanes);
+        for plant in &mut plants.plants {
+            polling.into_iter().for_each(|polling| plant.start_sending(polling));
+        }
+        plants
+    }
+
+    fn built(sites: usize, mode: Mode, offloads: Offloads, settings: &Settings, lanes: u8) -> Self {
         let plant = |number| {
             let wan = Wan::open("127.0.0.1:0".parse().unwrap(), 0, &[mode], offloads).unwrap();
             let port = match mode {
@@ -98,13 +127,17 @@ impl Plants {
             let address = port.unwrap().address();
             let (worker, manager) = mailboxes().unwrap();
             let (producer, datagrams) = datagrams();
-            let mut site = Site::new(settings.clone(), wan, worker, producer, Dscp::default());
+            let (settings, dscp) = (settings.clone(), Dscp::default());
+            let mut site = match lanes {
+                1 => Site::new(settings, wan, worker, producer, dscp),
+                _ => Site::with_sending_worker(settings, wan, worker, producer, dscp).unwrap(),
+            };
             let (own, lan) = lan();
             assert!(site.open(own).is_none());
             Plant { number, site: Some(site), lan, manager, datagrams, address, kay: None }
         };
         let plants = (0..sites).map(plant).collect();
-        let mut plants = Self { plants, keys: true, start: time::Instant::now() };
+        let mut plants = Self { plants, keys: true, lanes, start: time::Instant::now() };
         for own in 0..sites {
             for other in (0..sites).filter(|other| *other != own) {
                 let peer = peer(own, other);
@@ -112,8 +145,7 @@ impl Plants {
                 plants.tell(own, ToWorker::Endpoint { peer, address });
                 plants.tell(own, ToWorker::Tunnel(Command::Begin { peer, generation: GENERATION }));
                 let (epoch, secret) = (1, secret(other, own, 1));
-                let command =
-                    Command::InstallReceive { peer, generation: GENERATION, epoch, secret, lanes: 1 };
+                let command = Command::InstallReceive { peer, generation: GENERATION, epoch, secret, lanes };
                 plants.tell(own, ToWorker::Tunnel(command));
             }
         }
@@ -141,7 +173,7 @@ impl Plants {
         let mut words = vec![];
         for own in 0..self.plants.len() {
             while let Some(event) = self.plants[own].manager.messages.receive() {
-                words.extend(answer(own, event));
+                words.extend(answer(own, event, self.lanes));
             }
         }
         let count = words.len();
@@ -189,7 +221,7 @@ impl Plants {
 }
 
 /// Answer to an event of a site: commands for the sites that it concerns.
-fn answer(own: usize, event: Event) -> Vec<(usize, Command)> {
+fn answer(own: usize, event: Event, lanes: u8) -> Vec<(usize, Command)> {
     let generation = GENERATION;
     match event {
         Event::ReceiveReady { peer: from, epoch, .. } => {
@@ -209,7 +241,7 @@ fn answer(own: usize, event: Event) -> Vec<(usize, Command)> {
             let (other, epoch) = (site_of(own, to), newest + 1);
             let secret = secret(own, other, epoch);
             let peer = peer(other, own);
-            vec![(other, Command::InstallReceive { peer, generation, epoch, secret, lanes: 1 })]
+            vec![(other, Command::InstallReceive { peer, generation, epoch, secret, lanes })]
         }
         _ => vec![],
     }

@@ -16,6 +16,7 @@
 //! | LAN payload 1500 | the same with frames of 1514 octets, each of which is carried in two packets |
 //! | a quarter load | frames that arrive of a quarter of what a site can receive, alone and beside made-up packets: [`flood`] |
 //! | send, receive | what a frame costs in memory, beside a full re-encryption: [`headers`] |
+//! | over two lanes | frames that a site sends each second from two workers, in memory, beside one: [`lanes`] |
 //! | a program in the kernel | what a frame of a known flow costs in the programs of a site: [`in_kernel`] |
 //! | over a cable | rates and round trips of sites whose WANs are wired to each other, beside XDP redirect and a bridge: [`cable`] |
 //! | a full uplink | delay of cyclic frames beside bulk of twice the uplink's rate: [`uplink`] |
@@ -25,6 +26,7 @@ pub mod cable;
 mod flood;
 mod headers;
 mod in_kernel;
+mod lanes;
 pub mod uplink;
 
 use std::path::Path;
@@ -262,6 +264,7 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     }
     if memory {
         headers::measure(bench);
+        lanes::measure(bench);
     }
     if kernel && let Err(error) = in_kernel::measure(bench) {
         (bench.progress)(&format_args!("left out: programs in the kernel: {error}"));

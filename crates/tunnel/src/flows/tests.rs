@@ -63,7 +63,7 @@ impl Flows {
 
 #[test]
 fn quotas() {
-    let mut flows = Flows::new(&limits());
+    let mut flows = Flows::new(&limits(), LaneShare::WHOLE);
     for destination in 0..3 {
         flows.try_give(at(0), flow(1, 1, destination)).expect("room");
     }
@@ -87,7 +87,7 @@ fn quotas() {
 /// While stations are known to be live, others have half of the room, and what they had before counts.
 #[test]
 fn live_stations_have_half_of_the_room_for_themselves() {
-    let mut flows = Flows::new(&limits());
+    let mut flows = Flows::new(&limits(), LaneShare::WHOLE);
     for number in 0..3 {
         flows.try_give(at(0), flow(number, number, 1)).expect("room");
     }
@@ -121,7 +121,7 @@ fn relay(number: usize) -> Flow {
 
 #[test]
 fn relays_have_room_whatever_a_lan_sends() {
-    let mut flows = Flows::new(&limits());
+    let mut flows = Flows::new(&limits(), LaneShare::WHOLE);
     for number in 0..8 {
         flows.try_give(at(0), flow(number, number, 1)).expect("room");
     }
@@ -150,7 +150,7 @@ fn flows_without_sci_are_counted_by_their_source_alone() {
         octets[16..].fill(0);
         Flow::parse(&octets).expect("a flow")
     };
-    let mut flows = Flows::new(&limits());
+    let mut flows = Flows::new(&limits(), LaneShare::WHOLE);
     for destination in 0..4 {
         flows.try_give(at(0), without(destination)).expect("room");
     }
@@ -160,7 +160,7 @@ fn flows_without_sci_are_counted_by_their_source_alone() {
 /// All 65,536 numbers are given before the first comes again, and then only in the next epoch, oldest first.
 #[test]
 fn no_number_is_given_twice_in_an_epoch() {
-    let mut flows = Flows::new(&limits());
+    let mut flows = Flows::new(&limits(), LaneShare::WHOLE);
     let mut seen = BTreeSet::new();
     let mut order = Vec::new();
     let mut now = 0;
@@ -196,7 +196,7 @@ fn no_number_is_given_twice_in_an_epoch() {
 
 #[test]
 fn a_flow_is_found_by_itself_and_by_its_number() {
-    let (mut flows, hasher) = (Flows::new(&limits()), hasher());
+    let (mut flows, hasher) = (Flows::new(&limits(), LaneShare::WHOLE), hasher());
     let known = flow(1, 2, 3);
     let index = flows.try_give(at(0), known).expect("room");
     let found =
@@ -215,7 +215,7 @@ fn a_flow_is_found_by_itself_and_by_its_number() {
 
 #[test]
 fn an_announcement_is_made_again_after_a_second() {
-    let mut flows = Flows::new(&limits());
+    let mut flows = Flows::new(&limits(), LaneShare::WHOLE);
     let index = flows.try_give(at(0), flow(1, 2, 3)).expect("room");
     let given = flows.by_index(index).expect("there");
     assert!(given.is_due(at(0)) && given.is_due(at(0)), "until it was told");

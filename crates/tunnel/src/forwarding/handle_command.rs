@@ -51,10 +51,12 @@ impl Forwarding {
                     mode.position(&mut self.receive, epoch, lane, seq);
                 }
             }
-            Command::RequestPosition { peer, generation, .. } => {
+            Command::RequestPosition { peer, generation, lane, .. } => {
                 let window = self.window;
                 let event = match self.of(peer, generation) {
-                    Some((Transport::Identifier(mode), _)) => mode.tell_position(peer, generation, window),
+                    Some((Transport::Identifier(mode), _)) => {
+                        mode.tell_position(peer, generation, lane, window)
+                    }
                     _ => None,
                 };
                 // If there is no room, the peer asks again.

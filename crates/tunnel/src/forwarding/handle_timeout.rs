@@ -99,7 +99,7 @@ impl Forwarding {
     }
 
     fn age(&mut self, now: Instant) {
-        let Self { stations, twins, state, peers, age_cursor, .. } = self;
+        let Self { stations, twins, state, peers, age_cursor, is_further, .. } = self;
         let (hasher, events) = (&state.hasher, &mut state.events);
         stations.age(now, hasher, AGES_BUDGET);
         *age_cursor = (*age_cursor + 1) % peers.len().max(1);
@@ -108,7 +108,8 @@ impl Forwarding {
         let behind = Some(Location::Behind(twins.first(peer)));
         // Nobody answers from a group address.
         let is_answered = |flow: &Flow| {
-            flow.relay().is_some()
+            *is_further
+                || flow.relay().is_some()
                 || flow.destination.is_group()
                 || stations.location(now, hasher, flow.destination) == behind
         };

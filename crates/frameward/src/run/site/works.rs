@@ -289,8 +289,11 @@ impl Bound {
         let udp = about_udp(&wan);
         let (worker, mailbox) = mailboxes()?;
         let (producer, datagrams) = datagrams();
-        let mut forwarding =
-            Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
+        let settings = settings(config, lan_mtu)?;
+        let mut forwarding = Box::new(match config.workers {
+            1 => Forwarding::new(settings, wan, worker, producer, config.dscp),
+            _ => Forwarding::with_sending_worker(settings, wan, worker, producer, config.dscp)?,
+        });
         let (rest, of_paths) = shapers(config, lan_mtu);
         rest.into_iter().for_each(|shaper| forwarding.shape(shaper));
         of_paths.into_iter().for_each(|shaper| forwarding.shape_path(shaper));
