@@ -13,6 +13,8 @@ mod sites;
 mod snapshots;
 mod static_keys;
 mod static_sas;
+#[cfg(test)]
+mod tests;
 mod upgrade;
 
 use std::io;
@@ -37,6 +39,7 @@ use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::{WorkerSlot, Workers};
 pub use key_agreement::NotGoneOn;
 use sites::SiteControl;
+pub use static_keys::NotChanged;
 pub use upgrade::{HaltedKeys, HaltedLink, Unsettled};
 
 /// A running gateway.

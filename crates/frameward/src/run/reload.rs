@@ -260,7 +260,13 @@ impl Running {
         let new = NewSas { transmit: carry_over.transmit.is_none(), express: !express.0 };
         let granted = Granted::of(link, sas, new, &mut self.control);
         let mut granted = granted.map_err(|error| error.to_string())?;
-        let begun = granted.begun(&link.name, sas).map_err(|error| error.to_string())?;
+        let begun = match granted.begun(&link.name, sas) {
+            Ok(begun) => begun,
+            Err(error) => {
+                granted.return_blocks(link, sas, &mut self.control);
+                return Err(error.to_string());
+            }
+        };
         let of_express = match granted.begun_express(link) {
             Some(begins) => ExpressChange::Begins(begins),
             None if link.express => ExpressChange::Same,
@@ -272,7 +278,10 @@ impl Running {
         let transmit = begun.as_ref().map(|begun| begun.lease);
         let changed =
             self.control.change(&link.name, pipeline, carry_over, (transmit, of_express), floors(link));
-        changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
+        if let Err(error) = changed {
+            granted.return_blocks(link, sas, &mut self.control);
+            return Err(format!("link {:?}: {error}", link.name));
+        }
         Ok(begun)
     }
 
