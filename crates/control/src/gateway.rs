@@ -61,6 +61,8 @@ pub struct Gateway {
     notices: Vec<Notice>,
     ended: bool,
     floor_keeper: FloorKeeper,
+    /// The heartbeat is kept without links with static keys, too.
+    keeps_heartbeat: bool,
 }
 
 impl Gateway {
@@ -83,6 +85,7 @@ impl Gateway {
             notices: Vec::new(),
             ended: false,
             floor_keeper: FloorKeeper::new(Instant::now()),
+            keeps_heartbeat: false,
         })
     }
 

@@ -13,14 +13,22 @@ use crate::link::Keys;
 use crate::workers::WorkerSlot;
 
 impl Gateway {
-    /// Brings floors to disk if it is time.
+    /// Has the heartbeat of the state kept while no link with static keys is there, too: the next start judges the state's age if the
+    /// configuration has one, and that link may wait for its interfaces now.
+    pub const fn keep_heartbeat(&mut self, keeps: bool) {
+        self.keeps_heartbeat = keeps;
+    }
+
+    /// Brings floors to disk if it is time, and the heartbeat with them.
     pub(super) fn keep_floors(&mut self, now: Instant) {
         if !self.floor_keeper.take_due(now) {
             return;
         }
         if !self.links.iter().any(|link| matches!(link.keys(), Keys::Static(_))) {
             self.floor_keeper.keep_none(now);
-            return;
+            if !self.keeps_heartbeat {
+                return;
+            }
         }
         // A disk that is behind gets no more to do. What it writes next covers what was received meanwhile.
         if self.lease_thread.writes_floors() {

@@ -43,6 +43,7 @@ use tracing::{error, info};
 use super::interface_watch::{RETRY, missing, seen};
 use super::kernel_programs::place_wanted;
 use super::link::{NO_SITE, ReadyLink, RunningLink, pipeline};
+use super::start::needs_heartbeat;
 use super::static_keys::{Begun, Granted, NewSas, floors, secy};
 use super::{RunError, Running};
 use crate::log::heard;
@@ -93,6 +94,7 @@ impl Running {
                 self.log_changes(&outline);
                 self.http.change(http, gateway.http);
                 self.log.set_format(gateway.log);
+                self.control.keep_heartbeat(needs_heartbeat(&gateway, steps.iter().map(|step| &step.link)));
                 self.gateway = gateway;
                 self.outline = outline;
                 let sites = self.stop_changed_sites(sites, io_changes);
