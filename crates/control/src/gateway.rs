@@ -13,6 +13,8 @@ mod sites;
 mod snapshots;
 mod static_keys;
 mod static_sas;
+#[cfg(test)]
+mod tests;
 mod upgrade;
 
 use std::io;
@@ -37,6 +39,7 @@ use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::{WorkerSlot, Workers};
 pub use key_agreement::NotGoneOn;
 use sites::SiteControl;
+pub use static_keys::NotChanged;
 pub use upgrade::{HaltedKeys, HaltedLink, Unsettled};
 
 /// A running gateway.
@@ -58,6 +61,8 @@ pub struct Gateway {
     notices: Vec<Notice>,
     ended: bool,
     floor_keeper: FloorKeeper,
+    /// The heartbeat is kept without links with static keys, too.
+    keeps_heartbeat: bool,
 }
 
 impl Gateway {
@@ -80,6 +85,7 @@ impl Gateway {
             notices: Vec::new(),
             ended: false,
             floor_keeper: FloorKeeper::new(Instant::now()),
+            keeps_heartbeat: false,
         })
     }
 

@@ -1,6 +1,8 @@
 //! Jobs of control for its workers.
 
 use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::job::{Datapath, Datapaths, Job, Progress};
 use dataplane::link::Link;
@@ -43,6 +45,17 @@ impl Job for HaltLink {
     }
 }
 
+/// Decision between a worker that begins a job and control that gives it up: the first of them has its way.
+#[derive(Clone, Default)]
+pub(crate) struct Decision(Arc<AtomicBool>);
+
+impl Decision {
+    /// Whether nobody has decided before.
+    pub(crate) fn is_first(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
 /// Runs a function on a link. Nothing happens if there is no link in the slot.
 pub(crate) struct LinkJob<D> {
     pub(crate) slot: usize,
@@ -50,18 +63,29 @@ pub(crate) struct LinkJob<D> {
     pub(crate) data: D,
     /// The slot had a link.
     pub(crate) found: bool,
+    /// If it must not begin when nobody waits for it any more.
+    decision: Option<Decision>,
     run: fn(&mut Link, &mut D) -> Progress,
 }
 
 impl<D: Send + 'static> LinkJob<D> {
     pub(crate) fn new(slot: usize, data: D, run: fn(&mut Link, &mut D) -> Progress) -> Box<Self> {
-        Box::new(Self { slot, data, found: false, run })
+        Box::new(Self { slot, data, found: false, decision: None, run })
+    }
+
+    /// The same if it is not given up before it begins.
+    pub(crate) fn unless_given_up(mut self: Box<Self>, decision: Decision) -> Box<Self> {
+        self.decision = Some(decision);
+        self
     }
 }
 
 impl<D: Send + 'static> Job for LinkJob<D> {
     fn run(&mut self, datapaths: &mut Datapaths) -> Progress {
         let Some(link) = datapaths.link(self.slot) else { return Progress::Done };
+        if !self.found && self.decision.as_ref().is_some_and(|decision| !decision.is_first()) {
+            return Progress::Done;
+        }
         self.found = true;
         (self.run)(link, &mut self.data)
     }

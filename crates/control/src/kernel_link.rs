@@ -86,8 +86,8 @@ pub(crate) struct KernelLink {
     state: State,
     /// Of the ports that there are.
     interfaces: Option<Interfaces>,
-    /// Whether the programs discard what is late.
-    replay_protect: bool,
+    /// The programs have marked all PNs that their SAs have delivered, but for those below their windows.
+    marks_pns: bool,
     /// The need of the transmit SA with a static key that was told last.
     notified: NextAction,
     /// Counters of what the programs were before.
@@ -116,7 +116,7 @@ impl KernelLink {
             express: false,
             state: State::NoPorts,
             interfaces: None,
-            replay_protect: true,
+            marks_pns: true,
             notified: NextAction::Continue,
             before: Before::default(),
         }
@@ -270,8 +270,10 @@ impl KernelLink {
             self.keep_receive_counters(sci)?;
             self.programs.retire_receive_sc(sci)?;
         }
-        // Without replay protection no PN was marked: what is behind the newest one would count as new.
-        let begins = secy.replay_protect && !std::mem::replace(&mut self.replay_protect, secy.replay_protect);
+        // Without replay protection no PN is marked: what is behind the newest one would count as new.
+        let begins = secy.replay_protect && !self.marks_pns;
+        // An error below must not hide that the programs may have marked none.
+        self.marks_pns &= secy.replay_protect;
         let raised = if begins { self.stand_still(scs)? } else { Vec::new() };
         if let Some(classes) = express {
             let own = sci.express().ok_or(XdpError::Setting(NO_EXPRESS_SCI))?;
@@ -284,6 +286,7 @@ impl KernelLink {
             self.programs.raise_lowest(sci, an, lowest)?;
             self.programs.enable_receive(sci, an)?;
         }
+        self.marks_pns = secy.replay_protect;
         scs.iter().try_for_each(|sci| self.add_sc(*sci))
     }
 

@@ -43,7 +43,7 @@ use std::thread;
 
 pub use cells::{CellError, CellPlace, CellSettings, CellStatus, PassedCell};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
-pub use gateway::{Gateway, HaltedKeys, HaltedLink, NotGoneOn, Unsettled};
+pub use gateway::{Gateway, HaltedKeys, HaltedLink, NotChanged, NotGoneOn, Unsettled};
 pub use kernel_link::{LinkPlace, LinkPlaceSettings, PassedKernelLink};
 pub use kernel_ports::PlaceWanted;
 pub use kernel_programs::{KernelPrograms, PassedKernelPrograms};

@@ -273,12 +273,12 @@ impl StaticControl {
         self.express.is_some()
     }
 
-    /// From here on nothing is reserved for the SAs before: another pipeline is under way.
+    /// From here on nothing is reserved for the SAs before: another pipeline is under way, and what it begins with is reserved.
     pub(crate) const fn begin_change(&mut self) {
         self.changing = true;
     }
 
-    /// The worker has that pipeline.
+    /// The worker has that pipeline, or never gets it.
     pub(crate) const fn end_change(&mut self) {
         self.changing = false;
     }
@@ -287,7 +287,7 @@ impl StaticControl {
         self.changing
     }
 
-    /// Takes over what the pipeline that is under way uses: other PNs, or those of before, and floors. Hands out what the pipeline
+    /// Takes over what the worker's new pipeline uses: other PNs, or those of before, and floors. Hands out what the pipeline
     /// before used, and what the express SC's transmit SA has left if it ends; it is not in the kernel meanwhile. The keys for the kernel
     /// come again.
     pub(crate) fn replace(
@@ -296,7 +296,7 @@ impl StaticControl {
         express: ExpressChange,
         receive: Vec<ReceiveFloor>,
     ) -> (TransmitLease, Option<UnusedPns>, Arc<[ReceiveFloor]>) {
-        (self.saks, self.nowhere, self.tail) = (None, None, None);
+        (self.saks, self.tail) = (None, None);
         let lease = self.lease.of;
         if let Some(transmit) = transmit {
             // The SA before asked for the reservation that is under way: it would be taken for the new one's.

@@ -2,7 +2,7 @@
 //!
 //! Events that come while a job is waited for are held in their order, for whoever waited ([`Workers::held_event`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use dataplane::site::Site;
 use dataplane::worker::{Polling, WorkerEvent, WorkerHandle};
 use netdev::scheduling::Scheduling;
 
-use crate::jobs::{LinkJob, SiteJob, of_kind};
+use crate::jobs::{Decision, LinkJob, SiteJob, of_kind};
 use crate::{WorkerUnresponsive, cpus};
 
 /// Limit on a worker's time for a job: some hundred turns.
@@ -139,28 +139,44 @@ impl Workers {
         self.held.pop_front()
     }
 
-    /// Has a worker run a job and waits for it; holds events that come before.
+    /// Has a worker run a job and waits for it; holds events that come beside it.
     pub(crate) fn run<J: Job>(&mut self, worker: usize, job: Box<J>) -> Result<Box<J>, WorkerUnresponsive> {
-        // A job that was given up earlier may come back now: this one is known by its address.
+        self.run_all([(worker, job)]).pop().flatten().ok_or(WorkerUnresponsive)
+    }
+
+    /// Has workers run jobs, and waits for all of them together: for as long as for a single one. Returns them in their order, none of those
+    /// that do not come back; holds events that come beside them.
+    pub(crate) fn run_all<J: Job>(
+        &mut self,
+        jobs: impl IntoIterator<Item = (usize, Box<J>)>,
+    ) -> Vec<Option<Box<J>>> {
+        let asked: Vec<_> = jobs.into_iter().map(|(worker, job)| self.ask(worker, job)).collect();
+        self.wait_for(&asked)
+    }
+
+    fn ask<J: Job>(&mut self, worker: usize, job: Box<J>) -> Asked<J> {
         let address: *const J = &*job;
-        self.submit(worker, job).map_err(|_| WorkerUnresponsive)?;
+        // Without room the worker is stuck or gone.
+        Asked { worker, job: self.submit(worker, job).is_ok().then_some(address) }
+    }
+
+    fn wait_for<J: Job>(&mut self, asked: &[Asked<J>]) -> Vec<Option<Box<J>>> {
+        let mut done: Vec<Option<Box<J>>> = asked.iter().map(|_| None).collect();
         let give_up = Instant::now() + ANSWER_WAIT;
         loop {
-            // Asked before the mailbox is read: events from before the worker's end are not lost.
-            let alive = self.is_alive(worker);
-            while let Some(event) = self.event(worker) {
-                let event = match event {
-                    WorkerEvent::JobDone(job) => match of_kind::<J>(job) {
-                        Ok(job) if std::ptr::eq(&*job, address) => return Ok(job),
-                        Ok(other) => WorkerEvent::JobDone(other),
-                        Err(other) => WorkerEvent::JobDone(other),
-                    },
-                    other => other,
-                };
-                self.held.push_back((worker, event));
+            // Asked before mailboxes are read: events from before a worker's end are not lost.
+            let alive: Vec<_> = (0..self.count()).map(|worker| self.is_alive(worker)).collect();
+            for worker in 0..self.count() {
+                while let Some(event) = self.event(worker) {
+                    if let Some(event) = take_done(event, asked, &mut done) {
+                        self.held.push_back((worker, event));
+                    }
+                }
             }
-            if !alive || Instant::now() >= give_up {
-                return Err(WorkerUnresponsive);
+            let mut each = asked.iter().zip(&done);
+            let waits = each.any(|(of, done)| of.job.is_some() && done.is_none() && alive[of.worker]);
+            if !waits || Instant::now() >= give_up {
+                return done;
             }
             thread::sleep(LOOK_PERIOD);
         }
@@ -177,6 +193,29 @@ impl Workers {
         if job.found { Ok(job.data) } else { Err(WorkerUnresponsive) }
     }
 
+    /// The same with a function that a worker which does not answer in time never runs: what it changes is as it was then. None: it has
+    /// begun, and its data is lost.
+    pub(crate) fn run_on_link_in_time<D: Send + 'static>(
+        &mut self,
+        at: WorkerSlot,
+        data: D,
+        run: fn(&mut Link, &mut D) -> Progress,
+    ) -> Result<Option<D>, WorkerUnresponsive> {
+        let decision = Decision::default();
+        let job = LinkJob::new(at.slot, data, run).unless_given_up(decision.clone());
+        let asked = [self.ask(at.worker, job)];
+        let done = match self.wait_for(&asked).pop().flatten() {
+            None if asked[0].job.is_none() || decision.is_first() => return Err(WorkerUnresponsive),
+            // It is at work, which takes it microseconds.
+            None => self.wait_for(&asked).pop().flatten(),
+            done => done,
+        };
+        match done {
+            Some(job) if !job.found => Err(WorkerUnresponsive),
+            done => Ok(done.map(|job| job.data)),
+        }
+    }
+
     /// The same on a site.
     pub(crate) fn run_on_site<D: Send + 'static>(
         &mut self,
@@ -187,37 +226,32 @@ impl Workers {
         let job = *self.run(at.worker, SiteJob::new(at.slot, data, run))?;
         if job.found { Ok(job.data) } else { Err(WorkerUnresponsive) }
     }
+}
 
-    /// Waits for a number of jobs of a kind; holds events that come beside them.
-    pub(crate) fn gather<J: Job>(
-        &mut self,
-        count: usize,
-        slot: impl Fn(&J) -> usize,
-    ) -> BTreeMap<WorkerSlot, Box<J>> {
-        let mut jobs = BTreeMap::new();
-        let give_up = Instant::now() + ANSWER_WAIT;
-        while jobs.len() < count && Instant::now() < give_up {
-            for worker in 0..self.count() {
-                while let Some(event) = self.event(worker) {
-                    let event = match event {
-                        WorkerEvent::JobDone(job) => match of_kind::<J>(job) {
-                            Ok(job) => {
-                                jobs.insert(WorkerSlot { worker, slot: slot(&job) }, job);
-                                continue;
-                            }
-                            Err(other) => WorkerEvent::JobDone(other),
-                        },
-                        other => other,
-                    };
-                    self.held.push_back((worker, event));
-                }
-            }
-            if !self.handles.iter().any(WorkerHandle::is_alive) {
-                break;
-            }
-            thread::sleep(LOOK_PERIOD);
+/// A job that a worker was given. It is known by its address: one that was given up earlier may come back now.
+struct Asked<J> {
+    worker: usize,
+    /// None if the worker had no room for it.
+    job: Option<*const J>,
+}
+
+/// Puts a job that is waited for into its place in `done`; hands out every other event.
+fn take_done<J: Job>(
+    event: WorkerEvent,
+    asked: &[Asked<J>],
+    done: &mut [Option<Box<J>>],
+) -> Option<WorkerEvent> {
+    let WorkerEvent::JobDone(job) = event else { return Some(event) };
+    let job = match of_kind::<J>(job) {
+        Ok(job) => job,
+        Err(other) => return Some(WorkerEvent::JobDone(other)),
+    };
+    match asked.iter().position(|of| of.job.is_some_and(|address| std::ptr::eq(&*job, address))) {
+        Some(place) => {
+            done[place] = Some(job);
+            None
         }
-        jobs
+        None => Some(WorkerEvent::JobDone(job)),
     }
 }
 
@@ -240,19 +274,20 @@ mod tests {
         let swap = || Box::new(SwapDatapath { slot: 4, datapath: None });
         assert!(workers.submit(0, swap()).is_ok());
         assert!(workers.submit(0, link_job(5)).is_ok());
-        let gathered = workers.gather(1, |job: &LinkJob<usize>| job.slot);
-        assert_eq!(gathered.into_keys().collect::<Vec<_>>(), [WorkerSlot { worker: 0, slot: 5 }]);
+        let done = workers.run_all([(0, link_job(6)), (0, link_job(7))]);
+        assert_eq!(done.into_iter().flatten().map(|job| job.slot).collect::<Vec<_>>(), [6, 7]);
         let held: Vec<_> = std::iter::from_fn(|| workers.held_event()).collect();
         let [
             (0, WorkerEvent::JobDone(first)),
             (0, WorkerEvent::JobDone(second)),
             (0, WorkerEvent::JobDone(third)),
-        ] = <[_; 3]>::try_from(held).ok().unwrap()
+            (0, WorkerEvent::JobDone(fourth)),
+        ] = <[_; 4]>::try_from(held).ok().unwrap()
         else {
-            panic!("three jobs of worker 0")
+            panic!("four jobs of worker 0")
         };
         let slot = |job| of_kind::<LinkJob<usize>>(job).ok().unwrap().slot;
-        assert_eq!([slot(first), slot(second)], [1, 2]);
+        assert_eq!([slot(first), slot(second), slot(fourth)], [1, 2, 5]);
         assert_eq!(of_kind::<SwapDatapath>(third).ok().unwrap().slot, 4);
         assert_eq!(workers.stop().count(), 1);
     }

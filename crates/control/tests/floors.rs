@@ -277,6 +277,29 @@ fn nothing_is_written_while_nothing_is_received() {
     assert!(written());
 }
 
+/// The next start judges the state's age by the heartbeat, if the configuration has static keys; their link may have waited for its
+/// interfaces all the time.
+#[test]
+fn the_heartbeat_is_kept_while_no_link_with_static_keys_is_there() {
+    for keeps in [false, true] {
+        let scratch = Scratch::new("heartbeat");
+        let state = scratch.0.join("state");
+        let mut leases = LeaseStore::open(&state, None).unwrap();
+        // Something is to be written, as when the heartbeat is a minute old.
+        std::fs::create_dir(state.join("floors.new")).unwrap();
+        let floor = (name(CipherSuite::GcmAes128, &PEERS[0]), Pn::new(7).unwrap());
+        leases.keep_floors(&[floor]).unwrap_err();
+        std::fs::remove_dir(state.join("floors.new")).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        gateway.keep_heartbeat(keeps);
+        assert!(gateway.turn(Instant::now() + FLOOR_PERIOD).is_empty());
+        gateway.on_disk(|_| ()).unwrap();
+        let kept = LeaseStore::open(&crashed(&state, 1), None).unwrap().floor(floor.0).number();
+        assert_eq!(kept, if keeps { 7 } else { 1 });
+        gateway.stop().unwrap();
+    }
+}
+
 #[test]
 fn floors_that_cannot_be_written_are_told_once_a_minute_and_links_go_on() {
     let scratch = Scratch::new("full");

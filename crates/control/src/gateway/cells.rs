@@ -122,26 +122,23 @@ impl Gateway {
 
     /// The state of all cells, with their links' names; those of a worker that has ended are left out.
     pub fn cell_statuses(&mut self) -> Vec<(String, CellStatus)> {
-        let mut asked = 0;
-        for link in &self.links {
-            let (Some(cell), WorkerSlot { worker, slot }) = (link.cell(), link.at()) else { continue };
+        let with_cell = self.links.iter().filter_map(|link| Some((link.at(), link.cell()?)));
+        let jobs = with_cell.map(|(WorkerSlot { worker, slot }, cell)| {
             let snapshot = CellSnapshot::with_room(cell.relations());
             let report = LinkJob::new(slot, snapshot, |link, snapshot| {
                 let complete = link.pipeline_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
                 if complete { Progress::Done } else { Progress::Unfinished }
             });
-            asked += usize::from(self.workers.submit(worker, report).is_ok());
-        }
-        let mut snapshots = self.workers.gather(asked, |job: &LinkJob<CellSnapshot>| job.slot);
+            (worker, report)
+        });
+        let done = self.workers.run_all(jobs);
         self.handle_held_events();
-        let mut statuses = Vec::new();
-        for link in &mut self.links {
-            let (name, at) = (link.name().to_owned(), link.at());
-            if let Some((cell, job)) = link.cell_mut().zip(snapshots.remove(&at)) {
-                statuses.push((name, cell.status(job.data)));
-            }
-        }
-        statuses
+        let with_cell = self.links.iter_mut().filter(|link| link.cell().is_some());
+        let statuses = with_cell.zip(done).filter_map(|(link, job)| {
+            let name = link.name().to_owned();
+            Some((name, link.cell_mut()?.status(job.filter(|job| job.found)?.data)))
+        });
+        statuses.collect()
     }
 
     /// Where the frames of a link's cell are protected and verified; none without a cell.

@@ -7,55 +7,75 @@ use secy::SecY;
 
 use super::Gateway;
 use crate::floors::{Floor, ReceiveFloor, read};
+use crate::jobs::LinkJob;
 use crate::lease_thread::FloorReading;
 use crate::link::Keys;
+use crate::workers::WorkerSlot;
 
 impl Gateway {
-    /// Brings floors to disk if it is time.
+    /// Has the heartbeat of the state kept while no link with static keys is there, too: the next start judges the state's age if the
+    /// configuration has one, and that link may wait for its interfaces now.
+    pub const fn keep_heartbeat(&mut self, keeps: bool) {
+        self.keeps_heartbeat = keeps;
+    }
+
+    /// Brings floors to disk if it is time, and the heartbeat with them.
     pub(super) fn keep_floors(&mut self, now: Instant) {
         if !self.floor_keeper.take_due(now) {
             return;
         }
         if !self.links.iter().any(|link| matches!(link.keys(), Keys::Static(_))) {
             self.floor_keeper.keep_none(now);
-            return;
+            if !self.keeps_heartbeat {
+                return;
+            }
         }
         // A disk that is behind gets no more to do. What it writes next covers what was received meanwhile.
         if self.lease_thread.writes_floors() {
             return;
         }
         let began = Instant::now();
-        let (mut floors, mut complete) = (Vec::new(), true);
-        for link in 0..self.links.len() {
-            complete &= self.ask_floors(link, &mut floors);
-        }
+        let (floors, complete) = self.ask_floors();
         self.lease_thread.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
     }
 
-    /// Adds the floors of a link. False if its worker does not answer, or the kernel.
-    pub(super) fn ask_floors(&mut self, number: usize, floors: &mut Vec<Floor>) -> bool {
-        let link = &self.links[number];
-        if let (Keys::Static(keys), Some(kernel)) = (link.keys(), link.kernel())
-            && keys.is_in_kernel()
-        {
-            let Ok(of_kernel) = keys.floors_in_kernel(kernel) else { return false };
-            floors.extend(of_kernel);
-            if !keys.has_tail() && !keys.has_express() {
-                return true;
+    /// The floors of all links, and whether each worker has answered, and the kernel. All workers are asked at once: one that does not
+    /// answer holds the KaYs of the others' links up for no longer than it would with a single link.
+    pub(super) fn ask_floors(&mut self) -> (Vec<Floor>, bool) {
+        let (mut floors, mut complete, mut jobs) = (Vec::new(), true, Vec::new());
+        for link in &self.links {
+            if let (Keys::Static(keys), Some(kernel)) = (link.keys(), link.kernel())
+                && keys.is_in_kernel()
+            {
+                let Ok(of_kernel) = keys.floors_in_kernel(kernel) else {
+                    complete = false;
+                    continue;
+                };
+                floors.extend(of_kernel);
+                if !keys.has_tail() && !keys.has_express() {
+                    continue;
+                }
+            }
+            let (of, WorkerSlot { worker, slot }) = (link.floors(), link.at());
+            if of.is_empty() {
+                continue;
+            }
+            let into = Vec::with_capacity(of.len());
+            let job = LinkJob::new(slot, (of, into), |link, (of, floors)| {
+                read(&link.pipeline().secy, of, floors);
+                Progress::Done
+            });
+            jobs.push((worker, job));
+        }
+        let done = self.workers.run_all(jobs);
+        self.handle_held_events();
+        for job in done {
+            match job.filter(|job| job.found) {
+                Some(job) => floors.extend(job.data.1),
+                None => complete = false,
             }
         }
-        let of = link.floors();
-        if of.is_empty() {
-            return true;
-        }
-        let into = Vec::with_capacity(of.len());
-        let read = self.run_on_link(number, (of, into), |link, (of, floors)| {
-            read(&link.pipeline().secy, of, floors);
-            Progress::Done
-        });
-        let Ok((_, of_worker)) = read else { return false };
-        floors.extend(of_worker);
-        true
+        (floors, complete)
     }
 
     /// Brings the last floors of SAs to disk that are no longer used.

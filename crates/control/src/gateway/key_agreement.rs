@@ -76,7 +76,9 @@ impl Gateway {
         let at = self.links[number].at();
         let agreement = self.links[number].agreement_mut().ok_or(WorkerUnresponsive)?;
         agreement.prepare(&mut pipeline, self.workers.handle_mut(at.worker), at.slot)?;
-        self.exchange(number, pipeline, secy::CarryOver { all: true, ..Default::default() }).map(drop)
+        let changed = self.exchange(number, pipeline, secy::CarryOver { all: true, ..Default::default() });
+        self.handle_held_events();
+        changed.map(drop)
     }
 
     /// Gives such a link's KaY other settings and CAKs while it runs; the SCI must be the same. SAs that are installed

@@ -51,7 +51,9 @@ impl Gateway {
     ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let Keys::None = self.links[number].keys() else { return Err(WorkerUnresponsive) };
-        self.exchange(number, pipeline, CarryOver::default()).map(drop)
+        let changed = self.exchange(number, pipeline, CarryOver::default());
+        self.handle_held_events();
+        changed.map(drop)
     }
 
     /// Gives a link to a worker, or to the site of its name.
@@ -203,19 +205,22 @@ impl Gateway {
     }
 
     /// Puts another pipeline in the place of a link's own, and returns that one, so that it is freed where time does not
-    /// matter.
+    /// matter; none if the worker has it still. What the worker told before waits: [`Gateway::handle_held_events`].
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]: the link has its own pipeline, and keeps it.
     pub(super) fn exchange(
         &mut self,
         number: usize,
         pipeline: Box<Pipeline>,
         carry_over: CarryOver,
-    ) -> Result<Box<Pipeline>, WorkerUnresponsive> {
-        let (before, _freed) =
-            self.run_on_link(number, (pipeline, carry_over), |link, (pipeline, carry_over)| {
-                link.change(pipeline, carry_over);
-                Progress::Done
-            })?;
-        Ok(before)
+    ) -> Result<Option<Box<Pipeline>>, WorkerUnresponsive> {
+        let (at, job) = (self.links[number].at(), (pipeline, carry_over));
+        let done = self.workers.run_on_link_in_time(at, job, |link, (pipeline, carry_over)| {
+            link.change(pipeline, carry_over);
+            Progress::Done
+        });
+        done.map(|done| done.map(|(before, _freed)| before))
     }
 
     pub(super) fn number(&self, name: &str) -> Option<usize> {

@@ -17,13 +17,24 @@ use crate::static_keys::{ExpressChange, PnUser, ReservationFault, TransmitLease}
 use crate::workers::WorkerSlot;
 use crate::{Notice, WorkerUnresponsive};
 
+/// Why a link with static keys is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum NotChanged {
+    /// Its worker does not answer; or there is no such link.
+    #[error(transparent)]
+    Worker(#[from] WorkerUnresponsive),
+    /// Its SAs are nowhere, for this reason, so there is nothing to go on with.
+    #[error("{0}")]
+    Nowhere(String),
+}
+
 impl Gateway {
     /// Puts another pipeline in the place of a link's own between two turns, so that no frame meets a half-changed one. The
     /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
     /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`]. `express` is about the express SC's.
     ///
     /// # Errors
-    /// [`WorkerUnresponsive`]; also if there is no such link with static keys.
+    /// [`NotChanged`]: the link has its pipeline of before, and keeps it; also if there is no such link with static keys.
     pub fn change(
         &mut self,
         name: &str,
@@ -31,23 +42,51 @@ impl Gateway {
         carry_over: CarryOver,
         (transmit, express): (Option<TransmitLease>, ExpressChange),
         receive: Vec<ReceiveFloor>,
-    ) -> Result<(), WorkerUnresponsive> {
+    ) -> Result<(), NotChanged> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
         keys.begin_change();
-        // The worker's pipeline takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_place`, which
-        // brings the keys.
-        self.leave_static(number);
+        let before = self.exchange_static(number, pipeline, carry_over);
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
-        let (lease, of_express, floors) = keys.replace(transmit, express, receive);
-        let before = self.exchange(number, pipeline, carry_over)?;
-        self.keep_last_floors(&before.secy, &floors);
-        let unused = lease.unused(&before.secy).into_iter().chain(of_express);
-        unused.for_each(|unused| self.lease_thread.give_back(unused));
-        if let Some(keys) = self.links[number].static_keys_mut() {
+        if before.is_err() {
+            // What the worker tells is about SAs that go on.
             keys.end_change();
         }
+        self.handle_held_events();
+        let before = before?;
+        let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
+        let (lease, of_express, floors) = keys.replace(transmit, express, receive);
+        keys.end_change();
+        let secy = before.as_ref().map(|before| &before.secy);
+        if let Some(secy) = secy {
+            self.keep_last_floors(secy, &floors);
+        }
+        // Nobody knows where an SA stands that has not come back: its PNs are lost, as after a crash.
+        let unused = secy.and_then(|secy| lease.unused(secy)).into_iter().chain(of_express);
+        unused.for_each(|unused| self.lease_thread.give_back(unused));
         Ok(())
+    }
+
+    /// Puts a pipeline in the place of a link's own that takes over from it. SAs come back from the kernel before, and enter it again by
+    /// [`Gateway::set_link_place`], which brings the keys.
+    fn exchange_static(
+        &mut self,
+        number: usize,
+        pipeline: Box<Pipeline>,
+        carry_over: CarryOver,
+    ) -> Result<Option<Box<Pipeline>>, NotChanged> {
+        if self.links[number].static_keys_mut().is_some_and(|keys| keys.is_in_kernel()) {
+            // SAs that leave the kernel for a worker which does not answer are lost.
+            self.run_on_link(number, (), |_, ()| Progress::Done)?;
+            self.leave_static(number);
+        }
+        // A pipeline that takes over from one without the SAs would accept again what these have accepted.
+        if let Keys::Static(keys) = self.links[number].keys()
+            && let Some(why) = keys.nowhere()
+        {
+            return Err(NotChanged::Nowhere(why.to_owned()));
+        }
+        Ok(self.exchange(number, pipeline, carry_over)?)
     }
 
     /// PNs of the latest block of a link's transmit SA: one that replaces it begins with as many, for it has the same frames to send.

@@ -154,12 +154,15 @@ impl Gateway {
         let floors = keys.last_floors(Some(kernel), &of_tail);
         let Some(sas) = keys.leave_kernel(&of_tail, kernel) else { return };
         let moved = sas.and_then(|sas| {
-            let job = self.run_on_link(number, sas, |link, sas| {
+            let at = self.links[number].at();
+            // Not later: what they accept then would be in no floor.
+            let done = self.workers.run_on_link_in_time(at, sas, |link, sas| {
                 sas.install(&mut link.pipeline_mut().secy);
                 link.reset_notified_need();
                 Progress::Done
             });
-            job.map(drop).map_err(|error| error.to_string())
+            self.handle_held_events();
+            done.map(drop).map_err(|error| error.to_string())
         });
         if let Err(why) = moved {
             self.lease_thread.keep_floors(floors, None);

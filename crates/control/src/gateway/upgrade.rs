@@ -71,11 +71,9 @@ impl Gateway {
     /// # Errors
     /// [`Unsettled`].
     pub fn settle_disk(&mut self) -> Result<RawFd, Unsettled> {
-        let mut floors = Vec::new();
-        for link in 0..self.links.len() {
-            if !self.ask_floors(link, &mut floors) {
-                return Err(WorkerUnresponsive.into());
-            }
+        let (floors, complete) = self.ask_floors();
+        if !complete {
+            return Err(WorkerUnresponsive.into());
         }
         // Behind all that is under way.
         let lock = self.on_disk(move |leases: &mut LeaseStore| {
@@ -269,29 +267,20 @@ impl Gateway {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Sender, channel};
     use std::thread;
     use std::time::Duration;
 
+    use super::super::tests::Held;
     use super::*;
     use crate::StaticKeys;
-    use dataplane::job::{Datapaths, Job, Progress};
+    use dataplane::job::Progress;
     use dataplane::pipeline::Pipeline;
     use dataplane::worker::Polling;
     use netdev::scheduling::Scheduling;
     use pnstore::{BLOCK_PNS, FIRST_BLOCK_PNS, LeaseName};
     use secy::{ClearVlan, SciInclusion, SecY, Settings, ValidateFrames};
     use wire::{An, MacAddr, Pn, Sci};
-
-    /// Holds a worker up until it is let go.
-    struct Held(Receiver<()>);
-
-    impl Job for Held {
-        fn run(&mut self, _: &mut Datapaths) -> Progress {
-            let _ = self.0.recv();
-            Progress::Done
-        }
-    }
 
     fn sci(of: u8) -> Sci {
         Sci::new(MacAddr([2, 0, 0, 0, 0, of]), 1)

@@ -36,23 +36,32 @@ fn settings(express: bool) -> LinkPlaceSettings {
     }
 }
 
+/// An express frame.
+fn frame() -> Vec<u8> {
+    [&[2; 12][..], &[0x88, 0x92], &[7; 46]].concat()
+}
+
+fn key(sak: &Sak) -> SaKey<'_> {
+    SaKey { suite: SUITE, sak, xpn: None, protection: Protection::Encrypt(ConfidentialityOffset::Zero) }
+}
+
+/// So many frames of the peer, from this PN on, made by a SecY of its own.
+fn frames_of(peer: Sci, sak: &Sak, first: Pn, frames: usize) -> Vec<Vec<u8>> {
+    let mut secy = xdp::Link::load(0).unwrap();
+    secy.configure(peer, &settings(false).secy, &[], Unclaimed::Drop).unwrap();
+    secy.install_transmit(AN, &key(sak), first, Pn::LAST_32).unwrap();
+    secy.enable_transmit(AN).unwrap();
+    (0..frames).map(|_| secy.run_outward(&frame(), 1).unwrap().frame).collect()
+}
+
 /// An express frame, through the programs to the peer and back: both keys are the same, which the programs do not know.
 fn pass(kernel: &mut KernelLink, sak: &Sak, peer: Sci, pn: u64) {
-    let protection = Protection::Encrypt(ConfidentialityOffset::Zero);
-    let key = SaKey { suite: SUITE, sak, xpn: None, protection };
     let first = Pn::new(pn).unwrap();
-    kernel.install_transmit(AN, &key, first, Pn::LAST_32).unwrap();
+    kernel.install_transmit(AN, &key(sak), first, Pn::LAST_32).unwrap();
     kernel.enable_transmit(AN).unwrap();
-    let frame = [&[2; 12][..], &[0x88, 0x92], &[7; 46]].concat();
-    kernel.programs.run_outward(&frame, 1).unwrap();
-    // A frame of the peer is made by a SecY of its own.
-    let mut secy = xdp::Link::load(0).unwrap();
-    let of_peer = settings(false).secy;
-    secy.configure(peer, &of_peer, &[], Unclaimed::Drop).unwrap();
-    secy.install_transmit(AN, &key, first, Pn::LAST_32).unwrap();
-    secy.enable_transmit(AN).unwrap();
-    let protected = secy.run_outward(&frame, 1).unwrap().frame;
-    kernel.install_receive(peer, AN, &key, first).unwrap();
+    kernel.programs.run_outward(&frame(), 1).unwrap();
+    let protected = frames_of(peer, sak, first, 1).remove(0);
+    kernel.install_receive(peer, AN, &key(sak), first).unwrap();
     kernel.programs.run_inward(&protected, 1).unwrap();
     kernel.retire(AN, &[peer]).unwrap();
 }
@@ -90,4 +99,44 @@ fn counters_stay_with_their_scs_when_the_programs_become_others() {
     // One that the link has lost begins anew.
     kernel.retire_sc(PEER).unwrap();
     assert_eq!(counted(&kernel)[2], 0);
+}
+
+/// Without replay protection no PN is marked: when it begins, all that was delivered is late, whatever the window. An attempt that fails
+/// in between changes nothing about that.
+#[test]
+fn replay_protection_that_begins_refuses_what_was_delivered_unmarked() {
+    let sak = Sak::new(SUITE, &[9; 32]).unwrap();
+    for express in [false, true] {
+        let peer = if express { PEER.express().unwrap() } else { PEER };
+        let of = |replay_protect| {
+            let mut of = LinkPlaceSettings { replay_window: 64, ..settings(express) };
+            of.secy.replay_protect = replay_protect;
+            of
+        };
+        let mut kernel = KernelLink::new(xdp::Link::load(64).unwrap());
+        let frames = frames_of(peer, &sak, Pn::FIRST, 9);
+        let (recorded, new) = frames.split_at(5);
+        let received = |kernel: &mut KernelLink, frames: &[Vec<u8>]| {
+            frames.iter().for_each(|frame| drop(kernel.programs.run_inward(frame, 1).unwrap()));
+            counted(kernel)[2 + usize::from(express)]
+        };
+        kernel.configure(&of(false), &[peer], express).unwrap();
+        kernel.install_receive(peer, AN, &key(&sak), Pn::FIRST).unwrap();
+        assert_eq!(received(&mut kernel, recorded), 5);
+        if express {
+            let no_express = LinkPlaceSettings { sci: Sci::new(MacAddr([2; 6]), 0x8000), ..of(true) };
+            kernel.configure(&no_express, &[peer], true).unwrap_err();
+        }
+        kernel.configure(&of(true), &[peer], express).unwrap();
+        assert_eq!(received(&mut kernel, recorded), 5, "frames came twice");
+        assert_eq!(received(&mut kernel, &new[1..3]), 7);
+        // A window that has marks goes on with them: what is late may still come, once.
+        kernel.configure(&of(true), &[peer], express).unwrap();
+        assert_eq!(received(&mut kernel, &new[..3]), 8);
+        // Off and on again.
+        kernel.configure(&of(false), &[peer], express).unwrap();
+        assert_eq!(received(&mut kernel, &new[3..]), 9);
+        kernel.configure(&of(true), &[peer], express).unwrap();
+        assert_eq!(received(&mut kernel, &frames), 9, "frames came twice");
+    }
 }

@@ -43,6 +43,7 @@ use tracing::{error, info};
 use super::interface_watch::{RETRY, missing, seen};
 use super::kernel_programs::place_wanted;
 use super::link::{NO_SITE, ReadyLink, RunningLink, pipeline};
+use super::start::needs_heartbeat;
 use super::static_keys::{Begun, Granted, NewSas, floors, secy};
 use super::{RunError, Running};
 use crate::log::heard;
@@ -93,6 +94,7 @@ impl Running {
                 self.log_changes(&outline);
                 self.http.change(http, gateway.http);
                 self.log.set_format(gateway.log);
+                self.control.keep_heartbeat(needs_heartbeat(&gateway, steps.iter().map(|step| &step.link)));
                 self.gateway = gateway;
                 self.outline = outline;
                 let sites = self.stop_changed_sites(sites, io_changes);
@@ -260,7 +262,13 @@ impl Running {
         let new = NewSas { transmit: carry_over.transmit.is_none(), express: !express.0 };
         let granted = Granted::of(link, sas, new, &mut self.control);
         let mut granted = granted.map_err(|error| error.to_string())?;
-        let begun = granted.begun(&link.name, sas).map_err(|error| error.to_string())?;
+        let begun = match granted.begun(&link.name, sas) {
+            Ok(begun) => begun,
+            Err(error) => {
+                granted.return_blocks(link, sas, &mut self.control);
+                return Err(error.to_string());
+            }
+        };
         let of_express = match granted.begun_express(link) {
             Some(begins) => ExpressChange::Begins(begins),
             None if link.express => ExpressChange::Same,
@@ -272,7 +280,10 @@ impl Running {
         let transmit = begun.as_ref().map(|begun| begun.lease);
         let changed =
             self.control.change(&link.name, pipeline, carry_over, (transmit, of_express), floors(link));
-        changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
+        if let Err(error) = changed {
+            granted.return_blocks(link, sas, &mut self.control);
+            return Err(format!("link {:?}: {error}", link.name));
+        }
         Ok(begun)
     }
 

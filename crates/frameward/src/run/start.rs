@@ -47,7 +47,7 @@ use config::{Config, Link, Site, StaticSas, datapaths, interfaces};
 /// With the lock that the program before has passed on, if there was one.
 pub(super) fn open_state(config: &Config, lock: Option<File>) -> Result<LeaseStore, RunError> {
     let Config { file, gateway, links, .. } = config;
-    // Without static keys there is no heartbeat, and nothing that could be too old.
+    // Without static keys there is nothing that could be too old.
     let max_age = gateway.state_max_age.filter(|_| links.iter().any(|link| link.static_sas().is_some()));
     let leases = match lock {
         Some(lock) => LeaseStore::go_on(&gateway.state, max_age, lock)?,
@@ -68,6 +68,15 @@ pub(super) fn open_state(config: &Config, lock: Option<File>) -> Result<LeaseSto
     }
     Prepared::restore_stale(&gateway.state)?;
     Ok(leases)
+}
+
+/// Whether the heartbeat of the state is kept whichever links are there: a start with such a configuration, or with static keys more in
+/// it, judges the state by its age.
+pub(super) fn needs_heartbeat<'l>(
+    gateway: &config::Gateway,
+    links: impl IntoIterator<Item = &'l Link>,
+) -> bool {
+    gateway.state_max_age.is_some() || links.into_iter().any(|link| link.static_sas().is_some())
 }
 
 /// What a start finds beside its configuration.
@@ -119,6 +128,7 @@ impl Running {
         if let Some(passed) = &passed {
             control = control.on_clock_since(passed.clock_start());
         }
+        control.keep_heartbeat(needs_heartbeat(&gateway, &links));
         control.start_workers(datapaths).map_err(RunError::Thread)?;
         let machine = match &passed {
             Some(passed) => restored::Machine::go_on(passed.gateway.machine)

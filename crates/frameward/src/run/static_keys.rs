@@ -153,6 +153,15 @@ impl Granted {
         let _ = leases.give_back(&unused.collect::<Vec<_>>());
     }
 
+    /// Has its blocks given back, of transmit SAs of a link that are not to be: the SA before may go on under the same name, and is to find
+    /// its next block behind its own.
+    pub(super) fn return_blocks(self, link: &Link, sas: &StaticSas, control: &mut Gateway) {
+        let express = link.express_sas().map(|sas| sas.transmit.lease_name());
+        let names = [Some(sas.transmit.lease_name()), express];
+        // Nobody waits for the answer: what is reserved next is so behind this.
+        drop(control.begin_on_disk(move |leases| self.give_back(names, leases)));
+    }
+
     /// Beginning of the transmit SA, if it is a new one.
     pub(super) fn begun(&mut self, link: &str, sas: &StaticSas) -> Result<Option<Begun>, RunError> {
         let Some(reservation) = self.reservation else { return Ok(None) };
