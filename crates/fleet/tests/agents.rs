@@ -235,7 +235,7 @@ fn a_day_without_a_directory_changes_nothing_and_fills_no_disk() {
     assert!(!world.gateways[0].stands(), "it is on trial");
     world.directory.is_away = true;
     pass(&mut world, ARRIVES);
-    assert!(world.gateways[0].stands() && world.gateways[0].has_taken_back(2), "its trial is judged");
+    assert!(world.gateways[0].stands() && world.gateways[0].has_taken_back(2..), "its trial is judged");
     let before = files_below(&world.place.0);
     let versions: Vec<_> = world.gateways.iter().map(Gateway::change).collect();
     for hour in 0..24 {
