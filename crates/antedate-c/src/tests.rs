@@ -435,7 +435,7 @@ fn cbc_is_prepared_for_one_iv_and_undone_or_refused() {
         assert_eq!(cbc.is_null(), begun != ANTEDATE_OK);
         begun
     };
-    assert_eq!(init(ANTEDATE_CBC_OCTETS / 2, 16), ANTEDATE_ERROR_MEMORY);
+    assert_eq!(init(64, 16), ANTEDATE_ERROR_MEMORY);
     assert_eq!(init(ANTEDATE_CBC_OCTETS, 24), ANTEDATE_ERROR_LENGTH);
     assert_eq!(init(ANTEDATE_CBC_OCTETS, 16), ANTEDATE_OK);
     let begin = |octets: &[u8]| octets.as_ptr().cast();
