@@ -346,6 +346,24 @@ fn another_mode_is_told() {
     });
 }
 
+/// One end gets another master key by a reload, while the other one keeps its session.
+#[test]
+fn a_wrong_master_key_that_comes_by_a_reload_is_told_at_both_ends() {
+    let (topology, choice, pair) = lab(|_| {});
+    secured(&pair).unwrap();
+    let exchange = exchange(&topology, &choice);
+    exchange.wait_for(20, DEADLINE).unwrap();
+    std::fs::remove_file(pair.scratch.path().join("cell.key")).unwrap();
+    keygen::fieldbus(&pair.scratch.path().join("cell.key")).unwrap();
+    reloaded(&pair.scratch, "b");
+    let told = wait_for_verdict(&pair.a, "keys differ");
+    let words = format!("compare its fingerprint, {}", cell(&pair.a).master_key);
+    assert!(told.text.contains(&words) && !told.protecting, "{told:?}");
+    wait_for_concern(&pair.b, &format!("compare the master key's fingerprint, {}", cell(&pair.b).master_key));
+    exchange.stop().unwrap();
+    pair.stop().unwrap();
+}
+
 /// Nothing is persisted: after a restart, and after a crash, sessions are made anew, and no frame passes twice.
 #[test]
 fn a_gateway_that_is_started_again_is_taken_up_at_once() {

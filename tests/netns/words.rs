@@ -63,6 +63,11 @@ fn while_they_send(topology: &Topology, work: impl FnOnce()) {
 
 /// Drops what comes into the middle at one of its ports, or no longer.
 fn deaf(middle: &Namespace, port: &str, on: bool) {
+    deaf_to(middle, port, "", on);
+}
+
+/// The same of frames that match.
+fn deaf_to(middle: &Namespace, port: &str, frames: &str, on: bool) {
     if !on {
         middle.run(&["nft", "delete table bridge deaf"]).unwrap();
         return;
@@ -70,7 +75,7 @@ fn deaf(middle: &Namespace, port: &str, on: bool) {
     for command in [
         "add table bridge deaf",
         "add chain bridge deaf ears { type filter hook forward priority 0 ; }",
-        &format!("add rule bridge deaf ears iifname \"{port}\" drop"),
+        &format!("add rule bridge deaf ears iifname \"{port}\" {frames} drop"),
     ] {
         middle.run(&["nft", command]).unwrap();
     }
@@ -216,6 +221,43 @@ fn a_link_with_agreed_keys_says_what_is_wrong() {
     let said = a.stop().unwrap();
     assert!(said.contains("link \"press\": peer absent: "), "{said}");
     b.stop().unwrap();
+}
+
+/// Keys that are agreed on, and frames that go one way alone, as GOOSE and SV do: nobody misses an answer. If they do not arrive, the end that they
+/// do not reach says so.
+#[test]
+fn frames_that_go_one_way_alone_miss_no_answer_and_are_missed_where_they_do_not_arrive() {
+    let group = Group::new();
+    let scratch = &group.scratch;
+    group.cak("line.cak", "line");
+    let [a, b] = group.pair_with("", LINE);
+    let (middle, machine) = (&group.topology.middle, &group.topology.machine_a);
+    let sender = PacketSocket::open(&machine.namespace, machine.ifname).unwrap();
+    let multicast = marked([1, 0x0c, 0xcd, 1, 0, 1], machine.mac, EXPERIMENT, 100, 1);
+    let send_for = |seconds: u64| {
+        for _ in 0..10 * seconds {
+            sender.send(&multicast).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    send_for(12);
+    says(scratch, "a", "protecting", &["live peers: 1", "no frame has come back"]);
+    says(scratch, "b", "protecting", &["valid frames come"]);
+    // A switch's STP.
+    let stray = PacketSocket::open(middle, LEFT).unwrap();
+    stray.send(&marked([1, 0x80, 0xc2, 0, 0, 0], [2, 0, 0, 0, 0, 0x77], EXPERIMENT, 50, 2)).unwrap();
+    says(scratch, "a", "clear frames", &["another station"]);
+    let told = verdict(scratch, "a");
+    assert!(told["level"] == "attention" && told["protecting"] == true, "{told}");
+    // MKPDUs pass, and other frames of A do not.
+    deaf_to(middle, LEFT, "ether type 0x88e5", true);
+    send_for(20);
+    says(scratch, "b", "one way", &["MKPDUs of 02:", "its frames do not", "0x88e5 both ways"]);
+    assert_eq!(verdict(scratch, "b")["protecting"], false);
+    deaf(middle, LEFT, false);
+    send_for(2);
+    says(scratch, "b", "protecting", &["valid frames come"]);
+    stop([a, b]);
 }
 
 /// Static keys, and two peers: one of them is gone while the other one answers.

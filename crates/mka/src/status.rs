@@ -38,6 +38,8 @@ pub struct MemberStatus {
     pub takes_padded: bool,
     /// What it calls itself, if it says so and that is a name.
     pub name: Option<SystemName>,
+    /// The SAK that it protects with, and the lowest PN of its frames of the last 2 s, as it tells.
+    pub sends_under: Option<(Ki, u64)>,
 }
 
 /// A change that operators were told.
@@ -150,6 +152,7 @@ fn member(peer: &Peer) -> MemberStatus {
         announced: peer.announcement.ours,
         takes_padded: peer.announcement.takes_padded,
         name: peer.announcement.name.and_then(Result::ok),
+        sends_under: peer.uses.iter().find(|key| key.tx).map(|key| (key.ki, key.lowest_pn)),
     }
 }
 

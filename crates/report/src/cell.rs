@@ -291,7 +291,16 @@ impl CellReport {
             ));
         }
         let silent = count(|relation| relation.has_session() && relation.is_silent());
-        if silent > 0 {
+        let misfit = self.misfit().filter(|_| lacking == 0);
+        if let Some(why) = &misfit {
+            findings.push(Finding::alarm(
+                State::KeysDiffer,
+                format!(
+                    "Fieldbus {name}: no verified frame comes, and the other gateway asks for other sessions than it has here: {why}."
+                ),
+            ));
+        }
+        if silent > 0 && misfit.is_none() {
             findings.push(Finding::attention(
                 State::Silent,
                 format!(
@@ -300,7 +309,7 @@ impl CellReport {
             ));
         }
         let unanswered = count(RelationReport::is_unanswered);
-        if unanswered > 0 {
+        if unanswered > 0 && misfit.is_none() {
             findings.push(Finding::attention(
                 State::PeerAbsent,
                 format!(
@@ -354,11 +363,16 @@ impl CellReport {
         }
     }
 
-    /// Why the other gateway's HELLOs do not fit, if there is a relation without a session and some did not, of late: what
-    /// a stranger sent at some time since the start is no reason to compare keys.
+    /// Why the other gateway's HELLOs do not fit, if some did not, of late, and a relation has no session, or frames are missed and no verified
+    /// one comes in any: then the other end has lost the sessions. What a stranger sent at some time since the start, or sends while frames
+    /// come, is no reason to compare keys.
     pub fn misfit(&self) -> Option<String> {
         let value = |name| self.hello_lately.value(name);
-        if self.relations.iter().all(RelationReport::has_session) {
+        let hears = |relation: &RelationReport| relation.silent_ns.is_some() && !relation.is_silent();
+        let misses = |relation: &RelationReport| relation.is_silent() || relation.is_unanswered();
+        let mut relations = self.relations.iter();
+        let is_deaf = relations.clone().any(misses) && !relations.clone().any(hears);
+        if relations.all(RelationReport::has_session) && !is_deaf {
             return None;
         }
         if value("InHelloNotValid") > 0 {
@@ -377,7 +391,10 @@ impl CellReport {
             return format!(": {why}");
         }
         if self.hello_lately.value("InHello") == 0 {
-            return ": no HELLO has come lately; check whether the other gateway runs, and whether the network passes the EtherType".to_owned();
+            return format!(
+                ": no HELLO has come lately; check whether the other gateway runs, and whether the network passes the EtherType; and compare the master key's fingerprint, {}, with that of the other gateway, which asks for nothing while it has sessions under another key",
+                self.master_key
+            );
         }
         String::new()
     }

@@ -227,6 +227,11 @@ impl LinkReport {
         mka::named(sci, name)
     }
 
+    /// Whether keys are agreed on with a live peer.
+    pub fn is_agreed(&self) -> bool {
+        self.mka.as_ref().is_some_and(mka::MkaReport::is_agreed)
+    }
+
     /// Whether anything reaches its SecY: not where a cell drops the rest.
     pub fn has_secy(&self) -> bool {
         self.fieldbus.as_ref().is_none_or(|cell| cell.rest != "drop")

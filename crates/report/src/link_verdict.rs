@@ -172,7 +172,9 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
     if let Some(count) = recent.no_sa.filter(|_| !is_explained) {
         findings.push(no_sa(report, count, level, recent));
     }
-    if let Some(count) = recent.clear {
+    let agreed = report.mka.as_ref().filter(|mka| mka.is_agreed());
+    let has_peer = agreed.is_some() || recent.is_fresh();
+    if let Some(count) = recent.clear.filter(|_| !has_peer) {
         let level = if recent.unanswered.is_some() { Level::Alarm } else { Level::Attention };
         let text = format!(
             "Frames come in clear, {count} {}, and are discarded; no valid frame comes. Check whether the other end has a gateway, and protect_frames = true.",
@@ -180,12 +182,54 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
         );
         findings.push(Finding::new(State::ClearFrames, level, text));
     }
+    if findings.len() == before {
+        findings.extend(recent.scs.iter().find_map(|sc| lost(report, sc)));
+    }
     match recent.unanswered {
-        Some(count) if findings.len() == before => findings.push(silence(report, count, recent)),
+        Some(count) if findings.len() == before => {
+            // Peers that would tell have sent nothing: there is no answer to miss.
+            let is_missed = agreed.is_none_or(|mka| !have_sent_nothing(mka, recent));
+            findings.extend(is_missed.then(|| silence(report, count, recent)));
+        }
         Some(_) => {}
         // Some peer answers, which says nothing of the others.
         None => findings.extend(recent.scs.iter().filter_map(|sc| silent_sc(report, sc, recent))),
     }
+    findings.extend(recent.clear.filter(|_| has_peer).map(|count| clear_of_stranger(count, recent)));
+}
+
+/// Frames in clear where the other end has the keys: they are of a station beside it, and no reason for an alarm.
+fn clear_of_stranger(count: u64, recent: &RecentTraffic) -> Finding {
+    let text = format!(
+        "Frames come in clear, {count} {}, and are discarded. The peer has the keys, so another station sends them: a switch (STP, LLDP), or a machine that is not behind its gateway.",
+        since(recent)
+    );
+    Finding::attention(State::ClearFrames, text)
+}
+
+/// Whether all live peers tell what they have sent, and have sent nothing that has not come. Those that announce Frameward's capabilities tell.
+fn have_sent_nothing(mka: &MkaReport, recent: &RecentTraffic) -> bool {
+    let sc = |sci: &String| recent.scs.iter().find(|sc| sc.sci == *sci);
+    mka.members.iter().filter(|member| member.live).all(|member| match sc(&member.sci) {
+        Some(sc) => sc.lost.is_none() && (sc.tells || member.announced),
+        None => member.announced,
+    })
+}
+
+/// The only live peer tells of frames, and none comes. Those of one of several may be for the others alone.
+fn lost(report: &LinkReport, sc: &RecentSc) -> Option<Finding> {
+    let mut live = report.mka.as_ref()?.members.iter().filter(|member| member.live);
+    let is_only = live.next().is_some_and(|member| member.sci == sc.sci) && live.next().is_none();
+    let count = sc.lost.filter(|_| is_only)?;
+    let last = match sc.valid {
+        Some(ago) => format!(" since its last valid one, {} s ago", ago.as_secs()),
+        None => ", and none was ever valid here".to_owned(),
+    };
+    let text = format!(
+        "MKPDUs of {} come, but its frames do not: by its packet numbers it sent {count}{last}. Check whether the network passes EtherType 0x88e5 both ways; if the machine there sends nothing but LLDP or STP, a switch between keeps it.",
+        report.named(&sc.sci)
+    );
+    Some(Finding::attention(State::OneWay, text))
 }
 
 fn fails(report: &LinkReport, failing: &FailingSc, level: Level, recent: &RecentTraffic) -> Finding {
@@ -313,7 +357,7 @@ fn passed(report: &LinkReport, recent: &RecentTraffic) -> Option<String> {
 
 /// One SC is silent, and others are not. Key agreement knows which peers are there; frames of those that are need not come.
 fn silent_sc(report: &LinkReport, sc: &RecentSc, recent: &RecentTraffic) -> Option<Finding> {
-    let RecentSc { sci, valid, unanswered } = sc;
+    let RecentSc { sci, valid, unanswered, .. } = sc;
     let count = (*unanswered)?;
     if recent.failing.iter().any(|failing| failing.sci == *sci) {
         return None;
@@ -386,7 +430,12 @@ pub(super) fn discards(recent: &RecentTraffic) -> Option<Finding> {
 /// Nothing is wrong: whether something shows that all is well.
 fn well(report: &LinkReport, recent: &RecentTraffic) -> Finding {
     let peers = report.mka.as_ref().map_or(0, MkaReport::live_peers);
+    let back = "; by the peers' packet numbers none is missing";
     let frames = match recent.valid {
+        Some(ago) if peers > 0 && recent.unanswered.is_some() => {
+            format!("no frame has come back for {} s{back}", ago.as_secs())
+        }
+        None if peers > 0 && recent.unanswered.is_some() => format!("no frame has come back yet{back}"),
         Some(ago) if recent.is_fresh() => format!("valid frames come, the last one {} s ago", ago.as_secs()),
         Some(ago) => format!("nothing has come for {} s", ago.as_secs()),
         None => "nothing has come yet".to_owned(),

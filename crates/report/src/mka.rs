@@ -86,6 +86,18 @@ pub struct MemberReport {
     /// What it calls itself: printable, and no proof of anything. None if it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The SAK that it protects with, and how far it is; none if it protects with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sends_under: Option<SendsUnderReport>,
+}
+
+/// The SAK that a member protects with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SendsUnderReport {
+    /// Its KI.
+    pub ki: String,
+    /// The lowest PN that the member used in the last two seconds, as it tells: frames below it were sent before.
+    pub lowest_pn: u64,
 }
 
 /// Somebody with a CAK who is not known to belong to the link.
@@ -169,6 +181,11 @@ impl MkaReport {
     /// Members that have shown to hear this box.
     pub fn live_peers(&self) -> usize {
         self.members.iter().filter(|member| member.live).count()
+    }
+
+    /// Whether keys are agreed on with a live peer: frames are protected, and somebody there has the SAK.
+    pub fn is_agreed(&self) -> bool {
+        self.secured && self.live_peers() > 0
     }
 
     /// What the live member with this SCI calls itself. One that is only heard may be a recording of what had the SCI before.

@@ -2,7 +2,11 @@
 //!
 //! There is no clock here: times come in, as since the start. A frame that is valid ends what was seen before it: all that
 //! is kept of failures came after it. So a link on which valid frames and others come is not one on which nothing fits, and a
-//! verdict does not flap with each of them.
+//! verdict does not flap with each of them. So does another key: what failed under the one before says nothing of it.
+//!
+//! **Frames that were lost.** A live peer of key agreement tells the lowest PN that it used in the last two seconds (IEEE 802.1X-2020 clause
+//! 9.10.1). If that rises and nothing valid comes of it, its frames do not arrive. If it stands still, there was nothing to arrive: frames may
+//! go one way alone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,6 +23,10 @@ const SETTLED: Duration = Duration::from_secs(3);
 const ALONE: Duration = Duration::from_secs(5);
 /// Time to wait for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
+/// Time until a frame that came shows in its sender's lowest PN: two seconds, and the interval of MKPDUs, of which one may be lost.
+const TOLD_AFTER: Duration = Duration::from_secs(6);
+/// Rises of a lowest PN that are no chance: a frame may be lost, and PNs may be skipped.
+const ENOUGH_RISES: u32 = 3;
 /// Without a frame sent for so long nobody waits for an answer any more.
 const FORGOTTEN: Duration = Duration::from_secs(300);
 /// Time an unfilled checksum stays in the verdict.
@@ -53,8 +61,15 @@ pub struct Counted {
     pub unfilled: u64,
 }
 
+impl Counted {
+    /// The SAs of all SCs.
+    fn sas(&self) -> impl Iterator<Item = (&String, &Vec<(u8, String)>)> {
+        self.scs.iter().map(|(sci, sc)| (sci, &sc.sas))
+    }
+}
+
 /// Counters of an SC.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CountedSc {
     /// Verified.
     pub valid: u64,
@@ -66,6 +81,21 @@ pub struct CountedSc {
     pub sent: u64,
     /// Of express frames.
     pub express: bool,
+    /// Its SAs: AN and key.
+    pub sas: Vec<(u8, String)>,
+    /// The SAK that its station protects with and the lowest PN that it tells, if it does.
+    pub told: Option<(String, u64)>,
+}
+
+impl CountedSc {
+    /// Frames that its station has sent since, as far as it tells.
+    fn told_since(&self, was: &Self) -> u64 {
+        match (&was.told, &self.told) {
+            (Some((ki, before)), Some((same, now))) if ki == same => now.saturating_sub(*before),
+            (Some(_), Some((_, now))) => now.saturating_sub(1),
+            _ => 0,
+        }
+    }
 }
 
 /// Frames that did not fit, since the last one that did.
@@ -91,6 +121,33 @@ impl Misfits {
     }
 }
 
+/// Frames that a station has sent, by its word, and that did not come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    /// The first and the last rise of its lowest PN.
+    times: Option<(Duration, Duration)>,
+    rises: u32,
+    frames: u64,
+}
+
+impl Lost {
+    fn add(&mut self, now: Duration, frames: u64) {
+        if frames > 0 {
+            self.times = Some((self.times.map_or(now, |(first, _)| first), now));
+            self.rises = self.rises.saturating_add(1);
+            self.frames = self.frames.saturating_add(frames);
+        }
+    }
+
+    /// Their number, if they are no chance.
+    fn of(self, now: Duration) -> Option<u64> {
+        let (first, last) = self.times?;
+        let ago = |then: Duration| now.saturating_sub(then);
+        let counts = self.rises >= ENOUGH_RISES && ago(first) >= ANSWER && ago(last) < FORGOTTEN;
+        counts.then_some(self.frames)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Sc {
     valid: Option<Duration>,
@@ -100,9 +157,39 @@ struct Sc {
     late: Misfits,
     sent: Option<Duration>,
     unanswered: Option<(Duration, u64)>,
+    /// Its station has told a lowest PN that is not the first.
+    tells: bool,
+    lost: Lost,
 }
 
 impl Sc {
+    /// Takes what is counted by now. True if valid frames came.
+    fn look(&mut self, now: Duration, was: &CountedSc, is: &CountedSc) -> bool {
+        let came = is.valid > was.valid;
+        self.tells |= is.told.as_ref().is_some_and(|(_, lowest)| *lowest > 1);
+        if came {
+            let pause = self.valid.map(|valid| now.saturating_sub(valid)).max(self.pause);
+            let Self { sent, tells, .. } = *self;
+            *self = Self { valid: Some(now), pause, sent, tells, ..Self::default() };
+        } else if is.sas != was.sas {
+            (self.not_valid, self.late, self.lost) = Default::default();
+        } else {
+            self.not_valid.add(now, is.not_valid.saturating_sub(was.not_valid));
+            self.late.add(now, is.late.saturating_sub(was.late));
+            if self.valid.is_none_or(|valid| now >= valid + TOLD_AFTER) {
+                self.lost.add(now, is.told_since(was));
+            }
+        }
+        let sent = is.sent.saturating_sub(was.sent);
+        if sent > 0 {
+            self.sent = Some(now);
+            if self.valid.is_none_or(|valid| now >= valid + ALONE) {
+                self.unanswered.get_or_insert((now, 0)).1 += sent;
+            }
+        }
+        came
+    }
+
     /// Who was never heard is missed at once, and who was heard once may be heard again in minutes.
     fn patience(&self) -> Duration {
         match (self.valid, self.pause) {
@@ -121,6 +208,8 @@ impl Sc {
             sci: sci.to_owned(),
             valid: self.valid.map(ago),
             unanswered: unanswered.map(|(_, count)| count),
+            tells: self.tells,
+            lost: self.lost.of(now),
         }
     }
 }
@@ -164,7 +253,7 @@ pub struct FailingSc {
 }
 
 /// Silence of one SC.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecentSc {
     /// Its SCI.
     pub sci: String,
@@ -173,6 +262,10 @@ pub struct RecentSc {
     /// Number of frames sent without a valid frame of this SC since, the first of them half a minute ago, or up to five minutes if it has had
     /// long pauses before.
     pub unanswered: Option<u64>,
+    /// Its station is known to tell its lowest PN.
+    pub tells: bool,
+    /// Number of frames that its station has sent since, by the lowest PN that it tells, and none of which came.
+    pub lost: Option<u64>,
 }
 
 /// Traffic until now, as a verdict is made of it.
@@ -219,23 +312,9 @@ impl RecentCounters {
         let mut any_valid = false;
         self.scs.retain(|sci, _| counted.scs.contains_key(sci));
         for (sci, is) in &counted.scs {
-            let was = before.scs.get(sci).copied().unwrap_or_default();
-            let sc = self.scs.entry(sci.clone()).or_default();
-            if is.valid > was.valid {
-                any_valid = true;
-                let pause = sc.valid.map(|valid| now.saturating_sub(valid)).max(sc.pause);
-                *sc = Sc { valid: Some(now), pause, sent: sc.sent, ..Sc::default() };
-            } else {
-                sc.not_valid.add(now, is.not_valid.saturating_sub(was.not_valid));
-                sc.late.add(now, is.late.saturating_sub(was.late));
-            }
-            let sent = is.sent.saturating_sub(was.sent);
-            if sent > 0 {
-                sc.sent = Some(now);
-                if sc.valid.is_none_or(|valid| now >= valid + ALONE) {
-                    sc.unanswered.get_or_insert((now, 0)).1 += sent;
-                }
-            }
+            let new = CountedSc::default();
+            let was = before.scs.get(sci).unwrap_or(&new);
+            any_valid |= self.scs.entry(sci.clone()).or_default().look(now, was, is);
         }
         let sent = counted.sent.saturating_sub(before.sent);
         if sent > 0 {
@@ -247,7 +326,11 @@ impl RecentCounters {
             (self.clear, self.no_sa, self.passed) = Default::default();
         } else {
             self.clear.add(now, counted.clear.saturating_sub(before.clear));
-            self.no_sa.add(now, counted.no_sa.saturating_sub(before.no_sa));
+            if counted.sas().eq(before.sas()) {
+                self.no_sa.add(now, counted.no_sa.saturating_sub(before.no_sa));
+            } else {
+                self.no_sa = Misfits::default();
+            }
             self.passed.add(now, counted.passed.saturating_sub(before.passed));
             let alone = self.valid.is_none_or(|valid| now >= valid + ALONE);
             if sent > 0 && alone {
@@ -479,5 +562,78 @@ mod tests {
         assert_eq!(count(&[(0, 1, 0), (0, 0, 2), (0, 0, 2), (0, 0, 2)]), Some(6));
         assert_eq!(count(&[vec![(0, 0, 3)], repeated(30, (0, 0, 0))].concat()), None, "long ago");
         assert_eq!(after(&repeated(20, (0, 4, 3))).discards, [("InPktsNotValid".to_owned(), 33)]);
+    }
+
+    /// A peer whose lowest PN is so much in each second, and whose valid frames are so many.
+    fn told(seconds: &[(u64, u64)]) -> RecentSc {
+        let (mut lately, mut now) = (RecentCounters::default(), Duration::ZERO);
+        for (lowest, valid) in seconds {
+            let told = Some(("ki".to_owned(), *lowest));
+            let sc = CountedSc { valid: *valid, told, ..CountedSc::default() };
+            lately.look(now, Counted { scs: [("peer".into(), sc)].into(), ..Counted::default() });
+            now += Duration::from_secs(1);
+        }
+        lately.traffic(now - Duration::from_secs(1)).scs.remove(0)
+    }
+
+    #[test]
+    fn frames_that_a_peer_tells_of_and_that_do_not_come_are_lost() {
+        let lost = |seconds: &[(u64, u64)]| {
+            let RecentSc { lost, tells, .. } = told(seconds);
+            (lost, tells)
+        };
+        let rising = |valid: fn(u64) -> u64| (0..20).map(|n| (1 + 2 * n, valid(n))).collect::<Vec<_>>();
+        assert_eq!(lost(&repeated_pairs(20, (1, 0))), (None, false), "it sends nothing, or tells nothing");
+        assert_eq!(lost(&repeated_pairs(20, (9, 4))), (None, true), "it sends nothing more");
+        assert_eq!(lost(&rising(|n| n)), (None, true), "its frames come");
+        assert_eq!(lost(&rising(|_| 0)), (Some(38), true));
+        assert_eq!(lost(&rising(|n| u64::from(n >= 18))), (None, true), "one comes again");
+        // Its PN shows its last frames for some seconds after they have come.
+        let tail =
+            [vec![(1, 0), (1, 9), (3, 9), (5, 9), (7, 9), (9, 9), (10, 9)], repeated_pairs(9, (10, 9))];
+        assert_eq!(lost(&tail.concat()), (None, true));
+        // A frame now and then may be lost, and PNs skipped.
+        let one = [repeated_pairs(10, (5, 4)), repeated_pairs(10, (6, 4)), repeated_pairs(9, (900, 4))];
+        assert_eq!(lost(&one.concat()), (None, true));
+        let three = [one.concat(), repeated_pairs(2, (901, 4))].concat();
+        assert_eq!(lost(&three), (Some(896), true));
+        let long_ago = [three, repeated_pairs(301, (901, 4))].concat();
+        assert_eq!(lost(&long_ago), (None, true), "it sends nothing more");
+    }
+
+    fn repeated_pairs(times: usize, second: (u64, u64)) -> Vec<(u64, u64)> {
+        vec![second; times]
+    }
+
+    /// A KI's PNs begin anew.
+    #[test]
+    fn under_another_sak_a_peers_pns_begin_anew() {
+        let of = |ki: &str, lowest| CountedSc { told: Some((ki.into(), lowest)), ..CountedSc::default() };
+        assert_eq!(of("a", 9).told_since(&of("a", 4)), 5);
+        assert_eq!(of("b", 1).told_since(&of("a", 4)), 0);
+        assert_eq!(of("b", 3).told_since(&of("a", 400)), 2);
+        assert_eq!(of("b", 3).told_since(&CountedSc::default()), 0, "how far it was is not known");
+        assert_eq!(CountedSc::default().told_since(&of("a", 4)), 0);
+    }
+
+    /// A link that falls idle behind a change of keys is not red because of what came before.
+    #[test]
+    fn what_failed_under_another_key_is_forgotten() {
+        let (mut lately, mut now) = (RecentCounters::default(), Duration::ZERO);
+        let mut look = |key: &str, fails: u64| {
+            now += Duration::from_secs(1);
+            let sas = vec![(0, key.to_owned())];
+            let sc = CountedSc { not_valid: fails, late: fails, sas, ..CountedSc::default() };
+            let counted = Counted { no_sa: fails, scs: [("peer".into(), sc)].into(), ..Counted::default() };
+            lately.look(now, counted);
+            let RecentTraffic { failing, no_sa, .. } = lately.traffic(now);
+            (failing.first().and_then(|failing| failing.not_valid), no_sa)
+        };
+        look("a", 0);
+        assert_eq!(look("a", 3), (Some(3), Some(3)));
+        assert_eq!(look("a", 3), (Some(3), Some(3)));
+        assert_eq!(look("b", 4), (None, None), "the last of them came under the key before");
+        assert_eq!(look("b", 4), (None, None));
+        assert_eq!(look("b", 6), (Some(2), Some(2)), "under this one");
     }
 }

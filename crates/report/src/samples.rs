@@ -8,7 +8,9 @@ use fieldbus::{Histogram, ReceiveCounters, TransmitCounters};
 use suite::CipherSuite::{Aegis128L, GcmAes128};
 
 use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
-use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
+use super::mka::{
+    CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport, SendsUnderReport,
+};
 use super::recent::RecentTraffic;
 use super::site::{
     EpochReport, FlowReport, PathUplinkReport, RoundTripsReport, SitePathReport, SitePeerReport, SiteReport,
@@ -135,6 +137,7 @@ pub fn sample_mka() -> MkaReport {
             heard_ms_ago: 420,
             announced: true,
             name: Some("press-b".into()),
+            sends_under: Some(SendsUnderReport { ki: "000102030405060708090a0b/7".into(), lowest_pn: 41 }),
         }],
         strangers: Vec::new(),
         under_fallback: false,

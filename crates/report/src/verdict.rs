@@ -19,12 +19,12 @@
 //! | `fallback key` | attention | sessions of a cell do not rest on the preferred master key |
 //! | `silent` | attention | frames are sent, and none that is valid comes any more |
 //! | `peer absent` | attention, alarm | the same since the start; with key agreement: nobody is heard |
-//! | `one way` | attention, alarm | the peer is there, and nothing valid of it comes; or it does not hear this box |
+//! | `one way` | attention, alarm | the peer is there and sends, and nothing valid of it comes; or it does not hear this box |
 //! | `keys differ` | alarm, attention | every frame of a peer fails its ICV |
 //! | `late frames` | alarm, attention | every frame of a peer is late: it began anew, or somebody replays |
 //! | `sci differs`, `an differs` | alarm, attention | frames come for which there is no SA |
 //! | `sci in use` | alarm, attention | another station has the SCI of this one |
-//! | `clear frames` | alarm, attention | frames come in clear, and no others |
+//! | `clear frames` | alarm, attention | frames come in clear, and no others; or a stranger's, beside a peer that has the keys |
 //! | `wrong CAK`, `wrong CKN` | alarm | MKPDUs under another key, or another name |
 //! | `no keys` | alarm, attention | nothing is sent, or nothing can be verified: there is no SA |
 //! | `PNs used up` | alarm | nothing is sent |
@@ -163,6 +163,17 @@ pub struct Verdict {
     pub protecting: bool,
     /// The state with its cause and its cure, in a sentence.
     pub text: String,
+}
+
+impl Verdict {
+    /// Whether it is made of frames that come or do not come: a pause of the machines or a stranger in the network is enough for each of these,
+    /// whatever their level.
+    pub fn is_of_traffic(&self) -> bool {
+        use State as S;
+        [S::Silent, S::OneWay, S::ClearFrames, S::KeysDiffer, S::LateFrames, S::SciDiffers, S::AnDiffers]
+            .iter()
+            .any(|state| state.word() == self.state)
+    }
 }
 
 impl Default for Verdict {

@@ -2,7 +2,7 @@
 //!
 //! | part | stands if |
 //! |---|---|
-//! | link, site | its verdict says that it protects |
+//! | link, site | its verdict says that it protects. Of a link also whatever its frames say, if keys are agreed on with a live peer; and if it misses an answer, or frames come in clear, and a valid one came during the trial: one frame that nobody answers, and a stranger's, take no version back |
 //! | peer of a site | the management channel to it is there |
 //! | member of a link's group | it hears this box. Known by its SCI, or by its name: either outlasts a change |
 //! | relation of a cell | it has a session, and its frames come. Of one in shadow mode the session alone |
@@ -13,8 +13,11 @@ use std::fmt;
 
 use config::Config;
 use config::fieldbus::CellRelation;
-use report::GatewayReport;
 use report::cell::RelationReport;
+use report::verdict::State;
+use report::{GatewayReport, LinkReport};
+
+use super::PROOF;
 
 /// Parts that are named when they have fallen. More are counted.
 const NAMED: usize = 3;
@@ -49,7 +52,7 @@ impl Part {
         let mut parts = Vec::new();
         for link in &report.links {
             let name = || link.name.clone();
-            parts.extend(link.verdict.protecting.then(|| Self::Link(name())));
+            parts.extend(link_stands(link).then(|| Self::Link(name())));
             let live = || link.mka.iter().flat_map(|mka| &mka.members).filter(|member| member.live);
             parts.extend(live().map(|member| {
                 let is_only =
@@ -205,6 +208,16 @@ impl fmt::Display for Part {
             Self::Named(name) => f.write_str(name),
         }
     }
+}
+
+/// Whether a link stands. The table above says when.
+fn link_stands(link: &LinkReport) -> bool {
+    let verdict = &link.verdict;
+    // With static keys nothing but a valid frame shows that they fit: another one than the last before the change.
+    let misses_answers =
+        [State::Silent, State::ClearFrames].iter().any(|state| state.word() == verdict.state);
+    let came = link.last_valid_seconds.is_some_and(|seconds| seconds < PROOF.as_secs());
+    verdict.protecting || link.is_agreed() && verdict.is_of_traffic() || misses_answers && came
 }
 
 /// Ends of a relation, in words.

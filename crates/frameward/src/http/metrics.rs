@@ -147,7 +147,7 @@ impl Families {
 
     fn link(&mut self, link: &LinkReport) {
         let of_link = vec![("link", link.name.clone())];
-        let help = "Whether frames pass and are protected, as verified lately: if 0, they leave in clear, or not at all, or no valid frame answers.";
+        let help = "Whether frames pass and are protected, as verified lately: if 0, they leave in clear, or not at all, or no valid frame comes of a peer that sends or should answer.";
         self.gauge("link_protecting", help, &of_link, link.verdict.protecting.into());
         self.verdict("link_verdict", &of_link, &link.verdict);
         if let Some(seconds) = link.last_valid_seconds {

@@ -15,6 +15,7 @@ use super::link::RunningLink;
 use super::report::requested;
 use report::cell::CellReport;
 use report::link_verdict::{Facts, beside_express, link_verdict};
+use report::mka::MkaReport;
 use report::recent::{Counted, CountedSc, LastValid, RecentCounters, RecentTraffic};
 use report::site::delivery::{BothEnds, Deliveries};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
@@ -348,6 +349,8 @@ fn of_link(link: &LinkReport, all_speak: bool) -> Counted {
             late: value("InPktsLate") + value("InPktsDuplicate"),
             sent: if is_express { express } else { ordinary },
             express: is_express,
+            sas: sc.sas.iter().map(|sa| (sa.an, sa.key.clone())).collect(),
+            told: link.mka.as_ref().and_then(|mka| told(mka, &sc.sci)),
         };
         counted.scs.insert(sc.sci.clone(), of_sc);
     }
@@ -355,6 +358,12 @@ fn of_link(link: &LinkReport, all_speak: bool) -> Counted {
         discards(counters, row, &mut counted);
     }
     counted
+}
+
+/// The SAK that a live member protects with, and its lowest PN.
+fn told(mka: &MkaReport, sci: &str) -> Option<(String, u64)> {
+    let member = mka.members.iter().find(|member| member.live && member.sci == sci)?;
+    member.sends_under.as_ref().map(|under| (under.ki.clone(), under.lowest_pn))
 }
 
 fn of_cell(cell: &CellReport) -> Counted {
@@ -430,6 +439,17 @@ mod tests {
             |all_speak| of_link(&link, all_speak).scs.into_values().map(|sc| sc.sent).collect::<Vec<_>>();
         assert_eq!(sent(true), [7, 2]);
         assert_eq!(sent(false), [0, 0]);
+    }
+
+    /// What a live peer tells of its own frames, and under which SAs they are verified.
+    #[test]
+    fn what_a_live_peer_tells_is_counted_with_its_sc() {
+        let mut link = report::samples::agreed("g").links.remove(0);
+        let of_peer = |link: &LinkReport| of_link(link, true).scs.remove("02:00:00:00:00:02/1").unwrap();
+        let (ki, counted) = (link.mka.as_ref().unwrap().saks[0].ki.clone(), of_peer(&link));
+        assert_eq!((counted.told, counted.sas), (Some((ki.clone(), 41)), vec![(1, ki)]));
+        link.mka.as_mut().unwrap().members[0].live = false;
+        assert_eq!(of_peer(&link).told, None, "a recording may be what is heard");
     }
 
     /// A way that is cut cuts the channel too. When both are back, the peer says what it had got until then, and nothing has been sent since.

@@ -43,6 +43,7 @@ fn each_weakness_is_said() {
         ("InHelloNotValid", "do not fit the master key; compare its fingerprint, 0011223344556677"),
         ("InHelloOtherMode", "another protect or suite"),
         ("InHelloReflected", "no HELLO has come"),
+        ("InHelloReflected", "and compare the master key's fingerprint, 0011223344556677"),
     ] {
         let found = said(&|cell| {
             no_session(cell);
@@ -58,6 +59,37 @@ fn each_weakness_is_said() {
         found[0].1.ends_with("do not pass: for 1 of them the kernel does not take the keys."),
         "{found:?}"
     );
+    // The other end has lost the session, and asks under another key; here it still stands.
+    let other_key = |cell: &mut CellReport| {
+        cell.hello_lately = [("InHelloNotValid".to_owned().into(), 88)].into_iter().collect();
+    };
+    for deaf in [Some(3_000_000), None] {
+        let found = said(&|cell| {
+            other_key(cell);
+            cell.relations[0].silent_ns = deaf;
+        });
+        assert!(found.len() == 1 && found[0].0, "{found:?}");
+        assert!(found[0].1.contains("compare its fingerprint, 0011223344556677"), "{found:?}");
+    }
+    // While frames come, or none is missed, a stranger sent it.
+    assert_eq!(said(&other_key), []);
+    let idle = |cell: &mut CellReport| {
+        (cell.relations[0].silent_ns, cell.relations[0].transmit) = (None, Counters::default());
+    };
+    assert_eq!(
+        said(&|cell| {
+            other_key(cell);
+            idle(cell);
+        }),
+        []
+    );
+    let found = said(&|cell| {
+        other_key(cell);
+        let mut other = cell.relations[0].clone();
+        other.silent_ns = Some(3_000_000);
+        cell.relations.push(other);
+    });
+    assert!(found.len() == 1 && !found[0].0 && found[0].1.contains("1 of 2 relations"), "{found:?}");
     // A stranger's HELLO of long ago says nothing of why there is no session now.
     let found = said(&|cell| {
         no_session(cell);

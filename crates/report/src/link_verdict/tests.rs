@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::mka::MemberReport;
 use crate::samples::{agreed, sample};
 use crate::{Counters, StrangerReport};
 
@@ -13,6 +14,21 @@ fn fixed() -> LinkReport {
 
 fn agreeing() -> LinkReport {
     agreed("g").links.remove(0)
+}
+
+/// The same with a peer that does not tell what it sent.
+fn mute() -> LinkReport {
+    let mut link = agreeing();
+    link.mka.as_mut().unwrap().members[0].announced = false;
+    link
+}
+
+/// A group of three.
+fn group() -> LinkReport {
+    let mut link = agreeing();
+    let members = &mut link.mka.as_mut().unwrap().members;
+    members.push(MemberReport { sci: "02:00:00:00:00:03/1".into(), ..members[0].clone() });
+    link
 }
 
 const WISHES: Requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
@@ -46,11 +62,21 @@ const EXPRESS: &str = "02:00:00:00:00:02/32769";
 
 /// An SC of which nothing has come for so many seconds, or since the start, though nine frames were sent.
 fn silent(sci: &str, seconds: Option<u64>) -> RecentSc {
-    RecentSc { sci: sci.into(), valid: seconds.map(Duration::from_secs), unanswered: Some(9) }
+    RecentSc {
+        sci: sci.into(),
+        valid: seconds.map(Duration::from_secs),
+        unanswered: Some(9),
+        ..RecentSc::default()
+    }
+}
+
+/// The peer's SC, of whose frames none has come for so long, though it has sent seven.
+fn losing(seconds: Option<u64>) -> RecentSc {
+    RecentSc { tells: true, lost: Some(7), ..silent(PEER, seconds) }
 }
 
 fn heard(sci: &str) -> RecentSc {
-    RecentSc { sci: sci.into(), valid: Some(Duration::from_secs(1)), unanswered: None }
+    RecentSc { sci: sci.into(), valid: Some(Duration::from_secs(1)), ..RecentSc::default() }
 }
 
 /// Both ends have express channels, and no frame has come on the peer's.
@@ -294,11 +320,41 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             &["AN 3", "AN 1", "set the same an"],
         ),
         (
-            with(nothing, RecentTraffic { clear: Some(3), ..lonely() }),
+            with(nothing, RecentTraffic { clear: Some(3), valid: Some(Duration::from_secs(70)), ..lonely() }),
             "clear frames",
             Alarm,
             false,
             &["in clear, 3", "protect_frames"],
+        ),
+        // Where the other end has the keys, frames in clear are a stranger's: STP, or one stray frame.
+        (
+            with(nothing, RecentTraffic { clear: Some(3), valid: Some(Duration::from_secs(12)), ..lively() }),
+            "clear frames",
+            Attention,
+            true,
+            &["in clear, 3", "another station sends them"],
+        ),
+        // Nothing answers meanwhile: that is said first, and it is no alarm either.
+        (
+            with(nothing, RecentTraffic { clear: Some(3), ..lonely() }),
+            "silent",
+            Attention,
+            false,
+            &["40 s ago"],
+        ),
+        (
+            (agreeing(), facts(RecentTraffic { clear: Some(3), ..lonely() })),
+            "clear frames",
+            Attention,
+            true,
+            &["in clear, 3", "another station sends them"],
+        ),
+        (
+            (agreeing(), facts(RecentTraffic { clear: Some(3), unanswered: Some(9), ..never.clone() })),
+            "clear frames",
+            Attention,
+            true,
+            &["in clear, 3 since this link started", "another station"],
         ),
         (
             with(nothing, RecentTraffic { clear: Some(3), ..never.clone() }),
@@ -315,7 +371,84 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             false,
             &["no valid frame has come for 100 s"],
         ),
-        ((agreeing(), facts(lonely())), "one way", Attention, false, &["MKPDUs come", "both ways"]),
+        // The peer would tell of frames that do not come, and does not: frames go one way alone, as GOOSE and SV do.
+        (
+            (agreeing(), facts(lonely())),
+            "protecting",
+            Good,
+            true,
+            &["live peers: 1", "no frame has come back for 40 s", "none is missing"],
+        ),
+        (
+            (agreeing(), facts(RecentTraffic { unanswered: Some(9), ..never.clone() })),
+            "protecting",
+            Good,
+            true,
+            &["no frame has come back yet"],
+        ),
+        (
+            (
+                mute(),
+                facts(RecentTraffic {
+                    scs: vec![RecentSc { tells: true, ..silent(PEER, None) }],
+                    ..lonely()
+                }),
+            ),
+            "protecting",
+            Good,
+            true,
+            &["none is missing"],
+        ),
+        // It tells of frames, and none of them comes.
+        (
+            (agreeing(), facts(RecentTraffic { scs: vec![losing(Some(40))], ..lonely() })),
+            "one way",
+            Attention,
+            false,
+            &[
+                "MKPDUs of 02:00:00:00:00:02/1 \"press-b\" come",
+                "it sent 7 since its last valid one, 40 s ago",
+                "0x88e5 both ways",
+            ],
+        ),
+        // Whether anything is sent here or not.
+        (
+            (agreeing(), facts(RecentTraffic { scs: vec![losing(None)], ..never.clone() })),
+            "one way",
+            Attention,
+            false,
+            &["it sent 7, and none was ever valid here"],
+        ),
+        // Those of one of several peers may be for the others alone, as long as anything comes.
+        (
+            (group(), facts(RecentTraffic { scs: vec![losing(Some(40))], ..lively() })),
+            "protecting",
+            Good,
+            true,
+            &["live peers: 2"],
+        ),
+        (
+            (group(), facts(RecentTraffic { scs: vec![losing(Some(40))], ..lonely() })),
+            "one way",
+            Attention,
+            false,
+            &["MKPDUs come", "both ways"],
+        ),
+        ((group(), facts(lonely())), "protecting", Good, true, &["live peers: 2", "none is missing"]),
+        // It is gone: what it told is no news.
+        (
+            {
+                let mut link = agreeing();
+                link.mka.as_mut().unwrap().members[0].live = false;
+                (link, facts(RecentTraffic { scs: vec![losing(Some(40))], ..lonely() }))
+            },
+            "silent",
+            Attention,
+            false,
+            &["All peers are gone"],
+        ),
+        // It does not tell.
+        ((mute(), facts(lonely())), "one way", Attention, false, &["MKPDUs come", "both ways"]),
         (
             with(
                 |link| {
@@ -435,12 +568,14 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
     }
 }
 
-/// Nowhere green when nothing valid arrives though something is sent.
+/// Nowhere green when nothing valid arrives though something is sent, unless peers that would tell of lost frames tell of none.
 #[test]
 fn what_is_not_answered_is_never_green() {
-    for report in [fixed(), agreeing()] {
+    for (report, loses) in [(fixed(), false), (mute(), false), (agreeing(), true)] {
         for valid in [None, Some(Duration::from_secs(11))] {
-            let recent = RecentTraffic { valid, unanswered: Some(1), ..lively() };
+            let scs = loses.then(|| losing(valid.map(|ago| ago.as_secs())));
+            let recent =
+                RecentTraffic { valid, unanswered: Some(1), scs: scs.into_iter().collect(), ..lively() };
             let (verdict, _) = link_verdict(&report, &facts(recent));
             assert!(verdict.level > Level::Idle && !verdict.protecting, "{verdict:?}");
         }

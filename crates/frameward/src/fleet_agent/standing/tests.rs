@@ -3,7 +3,8 @@ use std::path::Path;
 use config::Config;
 use config::keygen::{self, KeyLength};
 use report::mka::{MemberReport, MkaReport};
-use report::samples::{agreed, sample_cell, sample_site};
+use report::samples::{agreed, sample, sample_cell, sample_site};
+use report::verdict::State;
 use report::{GatewayReport, Level, Verdict};
 use testkit::TestDirectory;
 
@@ -250,6 +251,57 @@ fn what_was_bad_before_for_another_reason_does_not_hide_what_falls() {
     idle.links[0].fieldbus.as_mut().unwrap().relations[0].silent_ns = Some(u64::MAX);
     assert_eq!(world.fell(&idle, &idle), "");
     assert!(world.fell(&well(), &idle).starts_with("relation 0x8001"));
+}
+
+/// Machines pause, and strangers send: neither takes a version back where the keys are known to fit.
+#[test]
+fn a_pause_and_a_stranger_take_no_version_back() {
+    use Level::{Alarm, Attention};
+    use State as S;
+    let world = World::new("standing-traffic");
+    let fell = "link press does not stand any more";
+    // With key agreement: whether the link stands. With static keys: the same if a valid frame came during the trial, and if none did.
+    for (state, level, agreed_on, valid, never) in [
+        (S::OneWay, Attention, true, false, false),
+        (S::Silent, Attention, true, true, false),
+        (S::ClearFrames, Alarm, true, true, false),
+        (S::KeysDiffer, Alarm, true, false, false),
+        (S::LateFrames, Alarm, true, false, false),
+        (S::SciDiffers, Alarm, true, false, false),
+        (S::AnDiffers, Alarm, true, false, false),
+        (S::PeerAbsent, Attention, false, false, false),
+        (S::NoKeys, Alarm, false, false, false),
+        (S::SendsInClear, Alarm, false, false, false),
+        (S::PnsUsedUp, Alarm, false, false, false),
+        (S::NoSession, Alarm, false, false, false),
+        (S::WrongCak, Alarm, false, false, false),
+        (S::Cut, Alarm, false, false, false),
+        (S::Waiting, Alarm, false, false, false),
+    ] {
+        let see = |report: &mut GatewayReport, last_valid: Option<u64>| {
+            let link = &mut report.links[0];
+            link.last_valid_seconds = last_valid;
+            let (state, text) = (state.word().to_owned(), "Said.".to_owned());
+            link.verdict = Verdict { state, level, protecting: false, text };
+        };
+        let says = |stands| if stands { "" } else { fell };
+        let mut after = well();
+        see(&mut after, None);
+        assert_eq!(world.fell(&well(), &after), says(agreed_on), "{state:?}, agreed on");
+        // A peer that is gone, and a SAK that is not there.
+        let mut gone = after.clone();
+        gone.links[0].mka.as_mut().unwrap().members.clear();
+        assert!(world.fell(&well(), &gone).starts_with("member press-b"), "{state:?}");
+        after.links[0].mka.as_mut().unwrap().secured = false;
+        assert_eq!(world.fell(&well(), &after), fell, "{state:?}, not secured");
+        let mut before = sample("dresden");
+        before.links[0].verdict.protecting = true;
+        for (last_valid, stands) in [(Some(29), valid), (Some(30), never), (None, never)] {
+            let mut after = before.clone();
+            see(&mut after, last_valid);
+            assert_eq!(world.fell(&before, &after), says(stands), "{state:?}, static, {last_valid:?}");
+        }
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use control::{CellPlace, CellStatus, Notice};
 use fieldbus::RelationStatus;
 use fieldbus::relation::Relation;
+use report::cell::RelationReport;
 use tracing::{error, info, warn};
 
 use crate::run::Running;
@@ -201,11 +202,9 @@ impl Running {
             let known = news.misfits.contains(&report.name);
             match misfit {
                 Some(why) if !known => {
-                    warn!(
-                        event = "cell-no-session",
-                        cell = report.name,
-                        "no session with the other gateway: {why}"
-                    );
+                    let whole = report.relations.iter().all(RelationReport::has_session);
+                    let what = if whole { "no verified frame from" } else { "no session with" };
+                    warn!(event = "cell-no-session", cell = report.name, "{what} the other gateway: {why}");
                     news.misfits.push(report.name);
                 }
                 None => news.misfits.retain(|name| *name != report.name),

@@ -8,7 +8,8 @@ use wire::mkpdu::Confidentiality;
 use config::{Link, Mka, Named as _};
 use report::Counters;
 use report::mka::{
-    CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, MkaStrangerReport, Requested, SakReport,
+    CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, MkaStrangerReport, Requested,
+    SakReport, SendsUnderReport,
 };
 use report::verdict::State;
 
@@ -23,6 +24,9 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         heard_ms_ago: ms_ago(member.heard),
         announced: member.announced,
         name: member.name.map(|name| name.to_string()),
+        sends_under: member
+            .sends_under
+            .map(|(ki, lowest_pn)| SendsUnderReport { ki: ki.to_string(), lowest_pn }),
     };
     let sak = |sak: &SakStatus| SakReport {
         ki: sak.ki.to_string(),

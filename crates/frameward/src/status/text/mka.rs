@@ -65,7 +65,7 @@ pub(in crate::status) struct Member<'r>(pub(in crate::status) &'r MemberReport);
 
 impl fmt::Display for Member<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MemberReport { sci, mi, priority, live, heard_ms_ago, announced, name } = self.0;
+        let MemberReport { sci, mi, priority, live, heard_ms_ago, announced, name, .. } = self.0;
         let named = name.as_ref().map(|name| format!(", named \"{name}\" by itself")).unwrap_or_default();
         let state = if *live { "live" } else { "heard, but has not shown that it hears this box" };
         let kind = if *announced { "" } else { ", a plain MACsec station" };
