@@ -66,12 +66,12 @@ fn an_interface_that_another_gateway_has() {
         for second in ["af_packet", "af_xdp"] {
             let scratch = Scratch::new().unwrap();
             configure(&scratch, &Choice { io: second, ..Choice::default() }).unwrap();
-            refused(&run(&topology, &scratch), 1, &["press", PLAIN, "busy", "stop"]);
+            refused(&run(&topology, &scratch), 1, &["press", PLAIN, "another running gateway has it"]);
             super::exchange(a, b, &[super::marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);
         }
         let site = Scratch::new().unwrap();
         configure_site(&site, PROTECTED);
-        refused(&run(&topology, &site), 1, &["dresden", PROTECTED, "busy", "stop"]);
+        refused(&run(&topology, &site), 1, &["dresden", PROTECTED, "another running gateway has it"]);
         // The same state directory, and the same name.
         refused(&run(&topology, &pair.scratch), 1, &["state-a", "another gateway"]);
         super::exchange(a, b, &[super::marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);

@@ -174,8 +174,8 @@ sockets meanwhile, and packet numbers, replay windows and counters go on.
 
 The peers notice nothing: keys that were agreed on stay, and so does this member of the group.
 
-For gateways all of whose frames go through user space, without sites, fieldbuses, frames that are
-held back and express channels. Others are refused: restart them.
+Sites, links that hold frames back, and links that demand the kernel are refused: restart those
+gateways.
 
 Example:
   frameward upgrade press-line")]

@@ -72,6 +72,10 @@ impl Interface {
         let busy = link.xdp_program;
         let interface = Self::of(link)?;
         match busy {
+            // Who has to be stopped is a gateway, and not its program.
+            Some(_) if owner::is_taken(interface.index) => {
+                Err(InterfaceError::Taken { name: interface.name })
+            }
             Some(program) => Err(InterfaceError::XdpBusy { name: interface.name, program }),
             None => Ok(interface),
         }

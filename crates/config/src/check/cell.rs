@@ -69,14 +69,11 @@ pub(super) fn not_carried(file: &Path, link: &Link, mtus: &Mtus) -> Option<Findi
     })
 }
 
-/// A time in the largest unit that needs no more than two decimals.
+/// A time in milliseconds from one on, or else in microseconds.
 pub fn time(time: Duration) -> String {
-    let microseconds = time.as_nanos() as f64 / 1000.0;
-    if microseconds >= 1000.0 {
-        format!("{} ms", microseconds / 1000.0)
-    } else {
-        format!("{microseconds} us")
-    }
+    // One division: a second one would show digits that nobody measured.
+    let nanoseconds = time.as_nanos() as f64;
+    if nanoseconds >= 1e6 { format!("{} ms", nanoseconds / 1e6) } else { format!("{} us", nanoseconds / 1e3) }
 }
 
 /// Protection of a cell, in words.

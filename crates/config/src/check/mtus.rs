@@ -31,14 +31,17 @@ pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;
 ///
 /// # Errors
 ///
-/// [`InterfaceError`], but an XDP program is none: it may be that of the running gateway, whose next configuration
-/// is being checked.
+/// [`InterfaceError`], but an XDP program or a gateway there is none: it may be the running gateway, whose next
+/// configuration is being checked.
 pub fn interface_mtu(interface: &str) -> Result<usize, InterfaceError> {
     match Interface::open(interface) {
         Ok(opened) => Ok(opened.mtu() as usize),
-        Err(InterfaceError::XdpBusy { name, .. }) => sysfs_mtu(&name).map_err(|source| {
-            InterfaceError::System { name, action: "read its MTU from /sys/class/net".to_owned(), source }
-        }),
+        Err(InterfaceError::XdpBusy { name, .. } | InterfaceError::Taken { name }) => sysfs_mtu(&name)
+            .map_err(|source| InterfaceError::System {
+                name,
+                action: "read its MTU from /sys/class/net".to_owned(),
+                source,
+            }),
         Err(error) => Err(error),
     }
 }

@@ -7,7 +7,7 @@ use pnstore::LeaseStore;
 use super::Finding;
 use config::{Config, Link};
 use report::link_verdict::fill_checksums;
-use report::verdict::State;
+use report::verdict::{Level, State, Verdict};
 use report::{Counters, GatewayReport, LinkReport};
 
 /// Whether a gateway of this configuration runs.
@@ -62,6 +62,9 @@ fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
             format!("RxChecksumsUnfilled {unfilled} since the start: if ping works and TCP does not, {cure}");
         findings.push(Finding::note("checksums", text));
     }
+    if link.verdict.state != State::UnfilledChecksums.word() {
+        findings.extend(of_verdict(&link.verdict));
+    }
     let secy = &link.secy;
     let received = |name: &str| -> u64 {
         let scs = secy.receive.iter().map(|sc| value(&sc.counters, name)).sum::<u64>();
@@ -115,6 +118,35 @@ fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
     findings
 }
 
+/// An alarm of a link or site that runs. Whatever its counters say, nothing is fine then.
+pub(super) fn of_verdict(verdict: &Verdict) -> Option<Finding> {
+    (verdict.level == Level::Alarm).then(|| Finding::problem("verdict", verdict.text.as_str()))
+}
+
 fn value(counters: &Counters, name: &str) -> u64 {
     counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding;
+    use report::samples::sample;
+
+    #[test]
+    fn what_status_calls_an_alarm_is_a_problem() {
+        let mut link = sample("line").links.remove(0);
+        let problems = |link: &LinkReport| {
+            let findings = of_counters(link, "since the start");
+            let problems = findings.into_iter().filter(|of| of.level == finding::Level::Problem);
+            problems.map(|of| format!("{}: {}", of.about, of.text)).collect::<Vec<_>>()
+        };
+        link.verdict.level = Level::Good;
+        assert_eq!(problems(&link), [""; 0]);
+        link.verdict.level = Level::Alarm;
+        link.verdict.text = "Another CKN is heard; compare cak_file".into();
+        assert_eq!(problems(&link), ["verdict: Another CKN is heard; compare cak_file"]);
+        link.verdict.state = State::UnfilledChecksums.word().into();
+        assert_eq!(problems(&link).len(), 1, "said once");
+    }
 }

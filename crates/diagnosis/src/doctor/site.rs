@@ -54,6 +54,7 @@ pub(super) fn of_site(
         (_, None) => Vec::new(),
         (Running::Yes(report), _) => match report.sites.iter().find(|report| report.name == site.name) {
             Some(report) => {
+                findings.extend(super::running::of_verdict(&report.verdict));
                 findings.extend(counters(report));
                 report.peers.clone()
             }
@@ -156,7 +157,7 @@ fn of_peer(
             return vec![Finding::note(
                 "peer",
                 format!(
-                    "{name} may connect from anywhere, and has not{because}: start its gateway or doctor there"
+                    "{name} may connect from anywhere, and has not{because}: start its gateway or doctor there; if neither end can be reached from outside, name a site that both reach in via"
                 ),
             )];
         }

@@ -112,7 +112,7 @@ impl fmt::Display for Summary {
         for (count, word) in [
             (self.verified, "verified"),
             (self.mkpdus, "MKPDUs verified"),
-            (clear, "in clear"),
+            (clear, "without SecTAG"),
             (self.copies, "captured twice"),
             (self.cut, "cut by the capture's snaplen"),
             (self.sdus, "payloads delivered"),
@@ -134,7 +134,7 @@ impl fmt::Display for Summary {
                 "counters",
                 self.counters.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>(),
             ),
-            ("in clear", self.clear.iter().map(|(name, count)| format!("{name} {count}")).collect()),
+            ("without SecTAG", self.clear.iter().map(|(name, count)| format!("{name} {count}")).collect()),
         ] {
             if !counts.is_empty() {
                 writeln!(f, "{what}: {}", counts.join(", "))?;

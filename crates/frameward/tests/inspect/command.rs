@@ -66,11 +66,11 @@ fn lines_summary_and_status() {
          \x20    3      0.002000    144  ok    02:00:00:00:00:0a > 02:00:00:00:00:0b SC 02:00:00:00:00:0a/1 AN 0 E C PN 3 data 100; payload 112 0x0800\n\
          \x20    4      0.003000     60  clear 02:00:00:00:00:0a > 02:00:00:00:00:0b 0x88cc\n\
          \n\
-         4 frames: 0 bad, 3 verified, 1 in clear, 3 payloads delivered\n\
+         4 frames: 0 bad, 3 verified, 1 without SecTAG, 3 payloads delivered\n\
          SC 02:00:00:00:00:0a/1: 3 frames, 0 bad\n\
          \x20 AN 0: 3 frames, PN 1 to 3, 0 missing, 0 duplicates, 0 out of order\n\
          counters: InPktsOK 3\n\
-         in clear: 0x88cc 1\n"
+         without SecTAG: 0x88cc 1\n"
     );
     frames[1][50] ^= 1;
     directory.write("bad.pcap", pcap(&timed(&frames)));

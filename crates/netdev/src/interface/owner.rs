@@ -68,6 +68,11 @@ impl Owner {
     }
 }
 
+/// Whether a gateway has this interface, as far as it can be seen.
+pub(super) fn is_taken(index: u32) -> bool {
+    markers(index).is_ok_and(|markers| !markers.is_empty())
+}
+
 fn mark(index: u32) -> io::Result<File> {
     let socket = packet::open()?;
     packet::drop_all(&socket)?;
