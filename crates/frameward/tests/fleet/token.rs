@@ -237,7 +237,8 @@ fn the_pin_is_typed_where_no_file_is_named_and_is_not_shown() {
     // With a key too many, taken back.
     let (status, said) = typed("4712\x7f1\n");
     assert!(status == Some(0) && said.contains(&operator), "{said}");
-    assert!(!said.contains("471"), "{said}");
+    // A key's digits may be any.
+    assert!(!said.replace(&operator, "").contains("471"), "{said}");
     let (status, said) = typed("1234\n");
     assert!(status == Some(2) && said.contains("refuses the PIN"), "{said}");
     let (status, said) = typed("47\x03");
