@@ -71,6 +71,8 @@ impl RelationMatch {
 struct Known {
     mode: Mode,
     protocol: Protocol,
+    /// Octets in front of the payload, behind the machine's EtherType.
+    identification: u8,
 }
 
 /// Class of a frame from the protected side.
@@ -184,7 +186,10 @@ impl Relations {
                 protocols.push((protocol.ethertype(), protocol));
             }
         }
-        let known = |of: &RelationSettings| Known { mode: of.mode, protocol: of.relation.protocol() };
+        let known = |of: &RelationSettings| {
+            let protocol = of.relation.protocol();
+            Known { mode: of.mode, protocol, identification: protocol.identification_octets() as u8 }
+        };
         Ok(Self {
             settings,
             outward: Table::new(frames(Direction::Outward)).ok_or(RelationsError::NoTable)?,
@@ -227,10 +232,14 @@ impl Relations {
         let Ok(says) = Header::parse(&frame[header.octets()..]) else {
             return InwardFrame::Foreign(Foreign::TooShort);
         };
-        let found = self.find(&self.inward, frame, &header, says.frame_id);
+        let found = self.find(&self.inward, frame, &header, says.frame_id, |_| true);
         // HELLOs of a group's relation go between its stations.
         let found = found.or_else(|| {
-            if says.seq.is_some() { None } else { self.find(&self.hellos, frame, &header, says.frame_id) }
+            if says.seq.is_some() {
+                None
+            } else {
+                self.find(&self.hellos, frame, &header, says.frame_id, |_| true)
+            }
         });
         match found {
             None => InwardFrame::Foreign(Foreign::UnknownRelation),
@@ -255,14 +264,19 @@ impl Relations {
     /// Relation of a machine's frame.
     #[inline]
     fn find_clear(&self, table: &Table, frame: &[u8], header: &ethernet::Header) -> Option<RelationMatch> {
+        let body = frame.get(header.octets()..)?;
         for (ethertype, protocol) in &self.protocols {
             if header.ethertype != *ethertype {
                 continue;
             }
-            let id = frame.get(header.octets()..).and_then(|body| protocol.identify(body));
-            let found = id.and_then(|id| self.find(table, frame, header, id));
-            if let Some(found) = found.filter(|found| self.known[found.relation()].protocol == *protocol) {
-                return Some(found);
+            let id = match protocol.identification_octets() {
+                0 => derived(*protocol, body),
+                _ => body.first_chunk().map(|octets| FrameId(u16::from_be_bytes(*octets))),
+            };
+            let is_meant = |known: &Known| known.protocol == *protocol;
+            let found = id.and_then(|id| self.find(table, frame, header, id, is_meant));
+            if found.is_some() {
+                return found;
             }
         }
         None
@@ -275,14 +289,15 @@ impl Relations {
         frame: &[u8],
         header: &ethernet::Header,
         frame_id: FrameId,
+        is_meant: impl FnOnce(&Known) -> bool,
     ) -> Option<RelationMatch> {
         let relation = table.find(Address::of(frame.first_chunk()?, frame_id))?;
-        let Known { mode, protocol } = self.known[relation];
-        Some(RelationMatch {
+        let known = &self.known[relation];
+        is_meant(known).then_some(RelationMatch {
             relation: relation as u16,
             vlan_tags: header.vlan_tags as u8,
-            identification: protocol.identification_octets() as u8,
-            mode,
+            identification: known.identification,
+            mode: known.mode,
         })
     }
 
@@ -404,6 +419,13 @@ impl Relations {
     pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut EventQueue) {
         (&self.settings, &mut self.members[number], &mut self.events)
     }
+}
+
+/// Identification that is not what stands first: rare, and apart, so that the others stay short.
+#[cold]
+#[inline(never)]
+fn derived(protocol: Protocol, body: &[u8]) -> Option<FrameId> {
+    protocol.identify(body)
 }
 
 impl core::fmt::Debug for Relations {

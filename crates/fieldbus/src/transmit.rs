@@ -150,8 +150,8 @@ fn admit(
     let (start, len) = (frame.start(), frame.len());
     let tags = frame.octets().get(ADDRESSES_OCTETS..ADDRESSES_OCTETS + tags_octets);
     let tags = tags.and_then(|octets| octets.try_into().ok()).unwrap_or_default();
-    // The frame will begin 5 octets earlier, or 7, and the AAD no earlier than that.
-    let fits = start >= HEADER_OCTETS + tags_octets + BEHIND_ETHERTYPE - front;
+    // The frame will begin 7 octets earlier, or 5 where it has its identification, and the AAD no earlier than that.
+    let fits = start >= BEHIND_ETHERTYPE;
     let aad_start =
         (start + front).checked_sub(AAD_OCTETS).filter(|_| fits).ok_or(TransmitDiscard::TooLong)?;
     frame.set_bounds(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;
