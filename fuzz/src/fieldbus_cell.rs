@@ -157,7 +157,7 @@ fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
     ]
 }
 
-/// Where a station of the relation sends: EtherCAT to all.
+/// Destination of a station of the relation: EtherCAT's is all.
 fn target(number: usize) -> Target {
     if PROTOCOLS[number] == Protocol::EtherCat { Target::Group(BROADCAST) } else { Target::Peer }
 }
@@ -172,7 +172,7 @@ fn addresses(from: usize, number: usize) -> [u8; 12] {
     octets
 }
 
-/// What stands in front of the machine's counter.
+/// Octets in front of the machine's counter.
 fn begins(from: usize, number: usize) -> Vec<u8> {
     match PROTOCOLS[number] {
         Protocol::EtherNetIp => ETHERNET_IP.to_vec(),

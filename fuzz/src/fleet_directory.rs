@@ -27,7 +27,7 @@ const FIRST: u64 = 100;
 /// The most operations of a run: each may write to a disk.
 const OPERATIONS: usize = 64;
 
-/// What is shown.
+/// Records that are shown.
 #[derive(Arbitrary, Clone, Debug)]
 enum Shown {
     /// The newest, as it is.
@@ -71,7 +71,7 @@ struct Published {
     files: Files,
 }
 
-/// What never changes: those that act, and their records.
+/// Constants: those that act, and their records.
 struct Fixture {
     scratch: Scratch,
     operator: Operator,
@@ -187,13 +187,13 @@ struct World<'f> {
     fixture: &'f Fixture,
     agent: Option<Acceptor>,
     now: u64,
-    /// How many of the operator's records are published.
+    /// Number of the operator's records that are published.
     published: usize,
     /// The newest version that the gateway accepted.
     reached: Option<u64>,
-    /// What it said, with the version in it: counters from 1.
+    /// Its words, with the version in them: counters from 1.
     beats: Vec<(Vec<u8>, Option<u64>, u64)>,
-    /// What the operator keeps: the newest heartbeat, and its counter.
+    /// The operator's memory: the newest heartbeat, and its counter.
     seen: Option<(Vec<u8>, u64)>,
 }
 

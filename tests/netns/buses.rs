@@ -49,7 +49,7 @@ fn ethernet_ip(to: [u8; 6], from: [u8; 6], number: u8) -> Vec<u8> {
     frame(to, from, &[], EtherType::IPV4, &[&ipv4[..], &udp, &cpf].concat(), number)
 }
 
-/// What machine A's station sends, and what the device sends.
+/// Frames of machine A's station, and of the device.
 fn sent(a: [u8; 6]) -> [Vec<Vec<u8>>; 2] {
     let goose = |number| {
         let begins = [0, 3, 0, 60, 0, 0, 0, 0, 0x61, 0x34];
@@ -166,7 +166,7 @@ fn other_fieldbuses_pass_a_cell_as_they_were_sent() {
 fn other_fieldbuses_pass_a_cell_in_the_kernel() {
     let topology = for_the_kernel();
     let pair = start(&topology, kernel_choice(&topology, "kernel"));
-    // What is the kernel's overtakes what is user space's: each stream has one of these ways.
+    // Frames in the kernel overtake those in user space: each stream has one of these ways.
     all_pass(&topology, by_stream);
     for station in [&pair.a, &pair.b] {
         let report = station.report().unwrap();

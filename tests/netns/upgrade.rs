@@ -251,7 +251,7 @@ fn another_address_of_its_port_is_refused_before_anything_is_touched() {
     b.stop().unwrap();
 }
 
-/// What waits for its tick goes on waiting in the next program, and so do the parts at the other end.
+/// SDUs that wait for their tick go on waiting in the next program, and so do the parts at the other end.
 #[test]
 fn cover_loses_no_frame_in_an_upgrade() {
     for io in ["af_packet", "af_xdp"] {

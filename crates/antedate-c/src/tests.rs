@@ -454,7 +454,7 @@ fn cbc_is_prepared_for_one_iv_and_undone_or_refused() {
     let prepare =
         |octets: &[u8]| unsafe { antedate_cbc_prepare(cbc, iv.as_ptr(), begin(octets), octets.len()) };
     assert_eq!(prepare(&message), ANTEDATE_OK);
-    // What is refused, and a message under another IV, leave the preparation as it is.
+    // Refusals, and a message under another IV, leave the preparation as it is.
     assert_eq!(encrypt(&iv, &mut [3; 17]), (ANTEDATE_ERROR_LENGTH, 99));
     for (iv, ready) in [(other, 0), (iv, ANTEDATE_TEMPLATE_OCTETS), (iv, 0)] {
         let mut data = message;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! SDUs are copied into the queue, whole and in order, and leave with the ticks alone: several in a frame, in parts, or none.
-//! What finds no room in the queue is discarded. Each has its addresses inside; those of the frame are the same in all.
+//! SDUs that find no room in the queue are discarded. Each has its addresses inside; those of the frame are the same in all.
 //!
 //! Ticks have a grid of their own. The number of frames that leave in a turn depends on the time alone, never on the queue.
 //! A worker that was late sends the ticks of the last [`LATEST`]; ticks before those are left out, so that what was kept up
@@ -68,7 +68,7 @@ pub(crate) struct Cover {
     queue: Queue,
     /// Octets of the first SDU that have been sent.
     sent: usize,
-    /// Where the rest of the first SDU has to go.
+    /// Destination of the rest of the first SDU.
     next: Option<NextPn>,
     /// The first SDU has shared a frame, and is counted.
     shared: bool,

@@ -94,7 +94,7 @@ impl End {
         std::iter::from_fn(|| self.wire.collect()).collect()
     }
 
-    /// What the machine behind it gets of these frames.
+    /// Frames that the machine behind it gets of these.
     fn deliver(&mut self, frames: &[Vec<u8>], now: Instant) -> Vec<Vec<u8>> {
         let mut delivered = Vec::new();
         for frames in frames.chunks(32) {
@@ -127,7 +127,7 @@ fn at(microseconds: u64) -> Instant {
     Instant::START + Duration::from_micros(microseconds)
 }
 
-/// What the network sees: when, how long, and all that is in clear but for the PN.
+/// View of the network: when, how long, and all that is in clear but for the PN.
 fn seen(now: Instant, frame: &[u8]) -> (Instant, usize, Vec<u8>) {
     let mut clear = frame[..30].to_vec();
     clear[16..20].fill(0);
@@ -192,7 +192,7 @@ proptest! {
             let lost = c.out_sdus_cover_overrun;
             prop_assert_eq!(c.out_sdus_too_long, 0);
             prop_assert_eq!(delivered[kind].len() as u64 + lost, sent[kind].len() as u64);
-            // What is left out is left out; the others are in their order and unchanged.
+            // Ticks that are left out stay so; the others are in their order and unchanged.
             let mut all = sent[kind].iter();
             prop_assert!(delivered[kind].iter().all(|sdu| all.any(|sent| sent == sdu)), "another order, or changed");
             let received = b.link.pipeline().secy.receive_scs().next().unwrap().counters();
@@ -350,7 +350,7 @@ fn cover_comes_changes_and_goes_without_a_lost_sdu() {
     a.assert_no_chunk_is_lost();
 }
 
-/// What waits goes on in the next program of the process, from the middle of an SDU.
+/// SDUs that wait go on in the next program of the process, from the middle of one.
 #[test]
 fn what_waits_is_passed_on() {
     let (mut a, mut b) = (End::new(A, B, cover(256, 1000)), End::new(B, A, FrameSizes::NONE));

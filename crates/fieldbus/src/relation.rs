@@ -128,7 +128,7 @@ impl Relation {
         self.protocol
     }
 
-    /// Where the local and the remote station send.
+    /// Destinations of the local and the remote station.
     pub const fn targets(&self) -> (Target, Target) {
         match self.local {
             Local::Lower => (self.targets[0], self.targets[1]),
@@ -144,12 +144,12 @@ impl Relation {
         }
     }
 
-    /// What its keys are bound to besides the stations.
+    /// Binding of its keys besides the stations.
     pub fn binding(&self) -> Option<Binding> {
         Binding::new(self.protocol, self.targets)
     }
 
-    /// What a session belongs to: stations, FrameIDs and binding, with the local station.
+    /// Identity that a session belongs to: stations, FrameIDs and binding, with the local station.
     pub fn identity(&self) -> (Stations, MacAddr, Option<Binding>) {
         (self.stations, self.own().0, self.binding())
     }
@@ -164,12 +164,12 @@ impl Relation {
         addresses(self.peer().0, self.targets().1, self.own().0)
     }
 
-    /// What the local station sends, in words: `0x8001`; `goose 0x0003 to 01:0c:cd:01:00:01`; `nothing`.
+    /// Frames of the local station, in words: `0x8001`; `goose 0x0003 to 01:0c:cd:01:00:01`; `nothing`.
     pub const fn sends(&self) -> Stream {
         Stream { protocol: self.protocol, target: self.targets().0, id: self.own().1 }
     }
 
-    /// What the remote station sends, in words.
+    /// Frames of the remote station, in words.
     pub const fn receives(&self) -> Stream {
         Stream { protocol: self.protocol, target: self.targets().1, id: self.peer().1 }
     }
@@ -216,7 +216,7 @@ const fn addresses(source: MacAddr, target: Target, other: MacAddr) -> Option<(M
     }
 }
 
-/// What one station of a relation sends.
+/// Frames of one station of a relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream {
     protocol: Protocol,

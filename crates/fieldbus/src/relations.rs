@@ -66,7 +66,7 @@ impl RelationMatch {
     }
 }
 
-/// What a look-up needs of a relation.
+/// Parts of a relation that a look-up needs.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     mode: Mode,

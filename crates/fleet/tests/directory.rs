@@ -186,7 +186,7 @@ fn a_list_of_many_short_entries_takes_few_requests_and_long_ones_among_them_stop
     assert_eq!(directory.list("/p/").unwrap().entries.len(), 1900);
     let requests = reads_of(&etcd) - before;
     assert!((2..=6).contains(&requests), "{requests} requests");
-    // So many of these fit into no answer, and nothing before says so.
+    // An answer has no room for this number of them, and nothing before says so.
     write(&mut *directory, "/p/tall-", 24, &vec![2; 400 << 10]);
     write(&mut *directory, "/p/tiny-", 100, &[3]);
     let listing = directory.list("/p/").unwrap();

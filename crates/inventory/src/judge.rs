@@ -192,7 +192,7 @@ impl<'k> KeysOnce<'k> {
     }
 }
 
-/// What is known under a name, or is read now.
+/// Knowledge under a name, kept or read now.
 fn once<T: Clone, E>(
     known: &RefCell<BTreeMap<String, T>>,
     name: Option<String>,

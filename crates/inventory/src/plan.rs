@@ -80,7 +80,7 @@ impl FleetPlan {
                 plan.unchanged += 1;
                 continue;
             }
-            // What has the octets of a rendering was made by one.
+            // A file with the octets of a rendering was made by one.
             if before.binary_search(name).is_ok() {
                 refuse_foreign_gateway(folder, name)?;
             }

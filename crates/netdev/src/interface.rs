@@ -72,7 +72,7 @@ impl Interface {
         let busy = link.xdp_program;
         let interface = Self::of(link)?;
         match busy {
-            // Who has to be stopped is a gateway, and not its program.
+            // A gateway has to be stopped, and not its program.
             Some(_) if owner::is_taken(interface.index) => {
                 Err(InterfaceError::Taken { name: interface.name })
             }

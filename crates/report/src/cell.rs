@@ -61,7 +61,7 @@ pub struct RelationReport {
     pub sends: String,
     /// The station behind the other gateway.
     pub peer: String,
-    /// What that one sends, alike.
+    /// Frames of that one, alike.
     pub receives: String,
     /// Their cycle, in nanoseconds.
     pub cycle_ns: u64,

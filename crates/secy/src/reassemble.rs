@@ -44,7 +44,7 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// What precedes the SDU's own octets when it is delivered.
+    /// Octets in front of the SDU's own when it is delivered.
     pub(crate) fn front(&self) -> &[u8] {
         if self.with_addresses { &[] } else { &self.addresses }
     }

@@ -290,7 +290,7 @@ impl Cell {
         Ok(())
     }
 
-    /// What the machines of a place's relation send, and get.
+    /// Frames that the machines of a place's relation send, and get.
     fn set_machine(
         &mut self,
         place: u32,

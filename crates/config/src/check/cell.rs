@@ -203,7 +203,7 @@ fn write_relation(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelati
     write_protocol(f, cell, relation)
 }
 
-/// What is different for a relation of another protocol than PROFINET.
+/// Lines about a relation of another protocol than PROFINET.
 fn write_protocol(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelation) -> fmt::Result {
     let of = &relation.relation;
     if of.protocol() == Protocol::Profinet && of.delivered_tag(cell.vlan) == cell.vlan {

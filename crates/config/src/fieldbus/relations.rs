@@ -162,7 +162,7 @@ fn describe(error: RelationError, protocol: Protocol, own: MacAddr) -> String {
     }
 }
 
-/// Where the two stations send.
+/// Destinations of the two stations.
 fn targets(
     label: &str,
     stations: [MacAddr; 2],
@@ -234,7 +234,7 @@ pub(super) fn station(
     }
 }
 
-/// What the stations send, and how many of them send.
+/// FrameIDs of the stations, and number of stations that send.
 fn frame_ids(
     label: &str,
     protocol: Protocol,

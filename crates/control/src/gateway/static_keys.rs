@@ -49,7 +49,7 @@ impl Gateway {
         let before = self.exchange_static(number, pipeline, carry_over);
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
         if before.is_err() {
-            // What the worker tells is about SAs that go on.
+            // The worker's words are about SAs that go on.
             keys.end_change();
         }
         self.handle_held_events();

@@ -186,7 +186,7 @@ impl Around {
         outgoing[0].frame().octets().to_vec()
     }
 
-    /// How many of these frames the machine gets.
+    /// Number of these frames that the machine gets.
     fn delivered(&mut self, frames: &[&Vec<u8>]) -> usize {
         let last = self.peer_frame();
         frames.iter().copied().chain([&last]).for_each(|frame| assert!(self.wire.inject(frame)));
@@ -256,7 +256,7 @@ fn a_change_that_a_worker_does_not_answer_changes_nothing() {
     scratch.end();
 }
 
-/// What has told its need before a change that fails is not left without PNs.
+/// A need that was told before a change that fails is met.
 #[test]
 fn a_need_that_waits_while_a_change_fails_is_met() {
     let (mut scratch, mut around) = with_ports("change-need");

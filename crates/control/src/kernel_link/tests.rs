@@ -45,7 +45,7 @@ fn key(sak: &Sak) -> SaKey<'_> {
     SaKey { suite: SUITE, sak, xpn: None, protection: Protection::Encrypt(ConfidentialityOffset::Zero) }
 }
 
-/// So many frames of the peer, from this PN on, made by a SecY of its own.
+/// Frames of the peer from this PN on, made by a SecY of its own.
 fn frames_of(peer: Sci, sak: &Sak, first: Pn, frames: usize) -> Vec<Vec<u8>> {
     let mut secy = xdp::Link::load(0).unwrap();
     secy.configure(peer, &settings(false).secy, &[], Unclaimed::Drop).unwrap();

@@ -25,12 +25,12 @@ pub const fn are_handed(spread: u64) -> bool {
     spread >> 60 < SHARE
 }
 
-/// What is known of a frame.
+/// Facts about a frame.
 #[derive(Debug)]
 pub struct Handed {
     /// To whom it goes.
     pub peer: PeerId,
-    /// What stands in front of its body.
+    /// Octets in front of its body.
     pub route: Route,
     /// DSCP of its packets.
     pub dscp: u8,

@@ -60,7 +60,7 @@ enum FromSending {
     Figures(Box<SendingFigures>),
 }
 
-/// What the further worker has counted.
+/// Counters of the further worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SendingFigures {
     pub(super) udp: UdpCounters,
@@ -224,7 +224,7 @@ impl Drop for SendingWorker {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 #[derive(Debug)]
 struct Work {
     forwarding: Forwarding,
@@ -250,7 +250,7 @@ impl Work {
             idle.begin(read);
             real_time.begin(read);
             let told = self.handle_messages(now);
-            // What was told before a frame was given counts for it.
+            // Commands that were given before a frame count for it.
             let frames = self.mailbox.is_empty() && self.send(now);
             self.forwarding.handle_timeout(now);
             self.tell(now);

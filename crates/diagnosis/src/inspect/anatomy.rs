@@ -70,7 +70,7 @@ impl Macsec {
         let secure_data = tag.secure_data_octets(from_data);
         let segments = secure_data.map_or(Err(ExtensionError::Sum), |octets| {
             match headers == MARK || headers == COVER_MARK {
-                // Where its SDUs begin and end is encrypted.
+                // Beginnings and ends of its SDUs are encrypted.
                 true => Ok(Segments::one(octets as u16, false)),
                 false => Segments::parse(headers, octets),
             }

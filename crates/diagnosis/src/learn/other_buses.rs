@@ -102,7 +102,7 @@ impl<'l> Draft<'l> {
         possible
     }
 
-    /// What the relations so far have: a protected frame does not show its protocol.
+    /// Addresses and numbers of the relations so far: a protected frame does not show its protocol.
     fn taken(&self) -> BTreeSet<Direction> {
         let ways = |relation: &Proposed| {
             let [a, b] = &relation.ends;

@@ -293,7 +293,7 @@ impl<'l> Draft<'l> {
     }
 }
 
-/// Where the same flow was heard at several interfaces, the one with the most frames counts.
+/// Flows once each: of several interfaces with the same one, the one with the most frames counts.
 pub(super) fn keep_best<'l, K: Ord>(entry: Entry<'_, K, &'l Flow>, flow: &'l Flow) {
     let best = entry.or_insert(flow);
     if (flow.frames, flow.octets) > (best.frames, best.octets) {

@@ -280,7 +280,7 @@ impl Surface {
         tagged(request.headers(), &format!("\"{revision}\""), document)
     }
 
-    /// What was ordered, and what the caller may order: 304 if he has just that.
+    /// Orders that were given, and those that the caller may give: 304 if he has just that.
     fn of_actions(&self, headers: &HeaderMap, who: Who) -> Answer {
         let view = match &self.actions {
             Some(actions) => actions.view(who),

@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(sent(false), [0, 0]);
     }
 
-    /// What a live peer tells of its own frames, and under which SAs they are verified.
+    /// Words of a live peer about its own frames, and the SAs under which they are verified.
     #[test]
     fn what_a_live_peer_tells_is_counted_with_its_sc() {
         let mut link = report::samples::agreed("g").links.remove(0);

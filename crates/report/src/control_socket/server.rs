@@ -227,7 +227,7 @@ where
             // A client that went away, is silent or does not read is its own loss.
             let _ = converse(&client, readers, &*answer);
             drop(client);
-            // Who comes again at once gets no more than one who stays.
+            // A client that comes again at once gets no more than one that stays.
             if readers.is_some() {
                 std::thread::sleep(FRESH.saturating_sub(begin.elapsed()));
             }

@@ -326,7 +326,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             false,
             &["in clear, 3", "protect_frames"],
         ),
-        // Where the other end has the keys, frames in clear are a stranger's: STP, or one stray frame.
+        // Frames in clear, where the other end has the keys, are a stranger's: STP, or one stray frame.
         (
             with(nothing, RecentTraffic { clear: Some(3), valid: Some(Duration::from_secs(12)), ..lively() }),
             "clear frames",

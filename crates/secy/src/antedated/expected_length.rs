@@ -24,7 +24,7 @@ const STREAMS: usize = 16;
 /// Octets of a SecTAG without and with SCI.
 const SECTAG_OCTETS: [usize; 2] = [8, 16];
 
-/// What is known of the lengths of an SA's frames.
+/// Knowledge of the lengths of an SA's frames.
 #[derive(Debug)]
 pub(super) struct ExpectedLength {
     all: LengthPredictor,

@@ -199,7 +199,7 @@ pub enum Target {
 /// Octets of a [`Binding`].
 pub const BINDING_OCTETS: usize = 17;
 
-/// What keys of a relation are bound to besides its stations and their FrameIDs: its protocol, and where its frames go.
+/// Binding of a relation's keys besides its stations and their FrameIDs: its protocol, and the destinations of its frames.
 ///
 /// ```text
 /// EtherType 2 | protocol 1 | of the lower station: kind 1, group 6 | of the higher one: kind 1, group 6

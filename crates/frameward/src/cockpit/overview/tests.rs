@@ -257,7 +257,7 @@ fn nothing_good_is_said_that_was_not_heard_lately() {
     );
 }
 
-/// What gateways of a connection tell of their peers, and who is missing by that.
+/// Words of a connection's gateways about their peers, and members that are missing by them.
 #[test]
 fn a_member_that_the_others_do_not_hear_is_missing_before_it_is_stale() {
     use PartLevel::{Alarm, Attention, Good};
@@ -271,7 +271,7 @@ fn a_member_that_the_others_do_not_hear_is_missing_before_it_is_stale() {
     let old = |peers: &Option<Peers>| (Good, peers.clone(), 901);
     let good = |peers: Option<Peers>| (Good, peers, 10);
     let link = ConnectionKind::Group;
-    // What each of the three says: its verdict, its peers, how long ago. Then who is missing, and who says so; and the verdict.
+    // Words of each of the three: its verdict, its peers, how long ago. Then who is missing, and who says so; and the verdict.
     let rows = [
         (
             "all hear all",

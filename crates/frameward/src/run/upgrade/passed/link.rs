@@ -172,21 +172,8 @@ impl PassedLink {
         if cell.is_some() != config.cell.is_some() {
             return None;
         }
-        let name = halted.name.clone();
-        let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
-        let ports = Some(ports);
-        Some(Self {
-            name,
-            interfaces,
-            ports,
-            keys,
-            words,
-            fallback,
-            programs,
-            cell,
-            kay_in_kernel,
-            last_valid,
-        })
+        let at_rest = Self::at_rest(halted.name.clone(), about, keys, cell);
+        Some(Self { ports: Some(ports), words, programs, ..at_rest })
     }
 
     /// The same without what only moves: to be judged. None if it cannot go on, or something is under way.
@@ -218,20 +205,19 @@ impl PassedLink {
         if cell.is_some() != link.cell.is_some() {
             return None;
         }
+        Some(Self::at_rest(link.name.clone(), about, keys, cell))
+    }
+
+    /// Without ports, counters and programs.
+    const fn at_rest(
+        name: String,
+        about: AboutLink,
+        keys: PassedKeys,
+        cell: Option<Box<PassedCell>>,
+    ) -> Self {
         let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
-        let (name, ports, words, programs) = (link.name.clone(), None, Vec::new(), None);
-        Some(Self {
-            name,
-            interfaces,
-            ports,
-            keys,
-            words,
-            fallback,
-            programs,
-            cell,
-            kay_in_kernel,
-            last_valid,
-        })
+        let (ports, words, programs) = (None, Vec::new(), None);
+        Self { name, interfaces, ports, keys, words, fallback, programs, cell, kay_in_kernel, last_valid }
     }
 
     /// Whether it is this link's.
