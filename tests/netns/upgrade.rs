@@ -55,7 +55,7 @@ pub(crate) fn upgraded(scratch: &Scratch, name: &str) -> u64 {
     let output = upgrade(scratch, name);
     assert!(output.status.success(), "{}", output.stderr);
     let waited = output.stdout.split("frames waited ").nth(1).and_then(|rest| rest.split(' ').next());
-    waited.unwrap().parse().unwrap()
+    waited.unwrap_or_else(|| panic!("{output:?}")).parse().unwrap()
 }
 
 /// The same, which is refused. Returns why.

@@ -131,6 +131,7 @@ impl Gateway {
     /// Meets the workers' needs, and returns notices for a person. To be called some times a second.
     pub fn turn(&mut self, now: Instant) -> Vec<Notice> {
         self.handle_disk_replies(now);
+        self.handle_held_events();
         for worker in 0..self.workers.count() {
             while let Some(event) = self.workers.event(worker) {
                 self.handle_event(worker, event, now);

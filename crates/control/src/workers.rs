@@ -1,6 +1,6 @@
 //! The workers of a gateway: which there are, which slots of theirs are free, and the wait for jobs.
 //!
-//! Events that come while a job is waited for are held in their order, for whoever waited ([`Workers::held_event`]).
+//! Events that come until a job is done are held in their order, for whoever waited ([`Workers::held_event`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -139,13 +139,13 @@ impl Workers {
         self.held.pop_front()
     }
 
-    /// Has a worker run a job and waits for it; holds events that come beside it.
+    /// Has a worker run a job and waits for it; holds events that come before it is done.
     pub(crate) fn run<J: Job>(&mut self, worker: usize, job: Box<J>) -> Result<Box<J>, WorkerUnresponsive> {
         self.run_all([(worker, job)]).pop().flatten().ok_or(WorkerUnresponsive)
     }
 
     /// Has workers run jobs, and waits for all of them together: for as long as for a single one. Returns them in their order, none of those
-    /// that do not come back; holds events that come beside them.
+    /// that do not come back; holds events that come before the last one is done.
     pub(crate) fn run_all<J: Job>(
         &mut self,
         jobs: impl IntoIterator<Item = (usize, Box<J>)>,
@@ -168,8 +168,17 @@ impl Workers {
             let alive: Vec<_> = (0..self.count()).map(|worker| self.is_alive(worker)).collect();
             for worker in 0..self.count() {
                 while let Some(event) = self.event(worker) {
-                    if let Some(event) = take_done(event, asked, &mut done) {
-                        self.held.push_back((worker, event));
+                    match take_done(event, asked, &mut done) {
+                        Some(event) => self.held.push_back((worker, event)),
+                        // Events behind the last answer are of what the job has left, and stay where they are.
+                        None if asked
+                            .iter()
+                            .zip(&done)
+                            .all(|(of, done)| of.job.is_none() || done.is_some()) =>
+                        {
+                            return done;
+                        }
+                        None => {}
                     }
                 }
             }
@@ -257,8 +266,20 @@ fn take_done<J: Job>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
     use super::*;
     use crate::jobs::SwapDatapath;
+
+    /// Says when it is run: all before it are done.
+    struct Says(Sender<()>);
+
+    impl Job for Says {
+        fn run(&mut self, _: &mut Datapaths) -> Progress {
+            self.0.send(()).unwrap();
+            Progress::Done
+        }
+    }
 
     fn link_job(slot: usize) -> Box<LinkJob<usize>> {
         LinkJob::new(slot, slot, |_, _| Progress::Done)
@@ -289,6 +310,25 @@ mod tests {
         let slot = |job| of_kind::<LinkJob<usize>>(job).ok().unwrap().slot;
         assert_eq!([slot(first), slot(second), slot(fourth)], [1, 2, 5]);
         assert_eq!(of_kind::<SwapDatapath>(third).ok().unwrap().slot, 4);
+        assert_eq!(workers.stop().count(), 1);
+    }
+
+    /// Behind a change of SAs a need is the new one's.
+    #[test]
+    fn events_behind_the_job_that_is_waited_for_are_not_held() {
+        let mut workers = Workers::new(Polling::Busy, Scheduling::Ordinary);
+        workers.start(1).unwrap();
+        let asked = [workers.ask(0, link_job(1))];
+        assert!(workers.submit(0, link_job(2)).is_ok());
+        let (says, done) = channel();
+        assert!(workers.submit(0, Box::new(Says(says))).is_ok());
+        done.recv().unwrap();
+        assert_eq!(
+            workers.wait_for(&asked).into_iter().flatten().map(|job| job.slot).collect::<Vec<_>>(),
+            [1]
+        );
+        assert!(workers.held_event().is_none());
+        assert!(workers.event(0).is_some());
         assert_eq!(workers.stop().count(), 1);
     }
 }

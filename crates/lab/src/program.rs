@@ -16,8 +16,8 @@ use crate::Error;
 
 /// Interval at which a running program is looked at.
 const LOOK: Duration = Duration::from_millis(2);
-/// Time that an ended program's pipes may stay open (a grandchild may hold them).
-const PIPE_GRACE: Duration = Duration::from_millis(500);
+/// Time that an ended program's pipes may stay open: a grandchild may hold them, and on a busy machine their readers wait for a CPU.
+const PIPE_GRACE: Duration = Duration::from_secs(5);
 
 /// Output and exit of an ended program.
 #[derive(Debug)]

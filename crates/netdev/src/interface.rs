@@ -81,8 +81,12 @@ impl Interface {
         }
     }
 
-    /// The same for one that this process has had since before this program: an XDP program there is its own.
-    fn go_on(name: &str) -> Result<Self, InterfaceError> {
+    /// The same for one that a gateway may have, such as this process since before this program: an XDP program there is no fault, and nobody
+    /// waits until it has gone.
+    ///
+    /// # Errors
+    /// If it is missing, not Ethernet, or part of a bridge or bond.
+    pub fn as_it_is(name: &str) -> Result<Self, InterfaceError> {
         Self::of(facts(name)?)
     }
 

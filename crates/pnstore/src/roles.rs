@@ -47,9 +47,8 @@ pub(super) fn check_role(
         Role::Send if known.received => return Err(LeaseError::Received { record: state.join(FLOORS) }),
         _ => {}
     }
-    let read_error = |path: PathBuf| move |source| LeaseError::Read { path, source };
-    let marks = UseMarks::of(key_file).map_err(read_error(key_file.to_owned()))?;
-    let marks = marks.about(name).map_err(read_error(marks.path()))?;
+    let read_error = |source| LeaseError::Read { path: key_file.to_owned(), source };
+    let marks = UseMarks::of(key_file).map_err(read_error)?.about(name)?;
     // Marks of this state count always. Another state's speak for this box too: each end's configuration may name a state of its own, and
     // both may have been exchanged. Only where that end runs at this moment, beside this one, it is another gateway; so it was when this
     // state took the name.

@@ -123,20 +123,28 @@ impl UseMarks {
     }
 
     /// Marks about a name, beside any key of the directory.
-    pub(super) fn about(&self, name: LeaseName) -> io::Result<Vec<FoundMark>> {
+    ///
+    /// # Errors
+    /// `Read`, with the file that cannot be read: also one of another key, for it may say something of this one.
+    pub(super) fn about(&self, name: LeaseName) -> Result<Vec<FoundMark>, LeaseError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| LeaseError::Read { path, source }
+        };
         let entries = match std::fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
+            entries => entries.map_err(failed(&self.directory))?,
         };
         let mut found = Vec::new();
         for entry in entries {
-            let entry = entry?;
+            let entry = entry.map_err(failed(&self.directory))?;
             // A folder is nobody's marks, and a lock has none.
-            if !entry.file_type()?.is_file() || entry.file_name() == LOCK {
+            if !entry.file_type().map_err(failed(&entry.path()))?.is_file() || entry.file_name() == LOCK {
                 continue;
             }
             let path = entry.path();
-            found.extend(text(&path)?.lines().filter_map(|line| FoundMark::parse(line, name, &path)));
+            let text = text(&path).map_err(failed(&path))?;
+            found.extend(text.lines().filter_map(|line| FoundMark::parse(line, name, &path)));
         }
         Ok(found)
     }

@@ -48,9 +48,9 @@ pub fn ask(directory: &Path, name: &str) -> Result<String, AskError> {
     answer.map_err(|source| AskError::Silent { name: name.to_owned(), path, source })
 }
 
-/// Whether the process of the gateway `name` lives, as far as its socket tells.
-pub fn is_listening(directory: &Path, name: &str) -> bool {
-    exchange::is_listening(directory, name)
+/// Whether the process of the gateway `name` lives, as far as its lock or its socket tells.
+pub fn is_running(directory: &Path, name: &str) -> bool {
+    exchange::is_running(directory, name)
 }
 
 /// Reads what [`ask`] returned.

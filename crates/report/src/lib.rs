@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use baseline::{Baseline, CountedReport};
 use cell::CellReport;
-pub use client::{AskError, ask, is_listening, parse};
+pub use client::{AskError, ask, is_running, parse};
 use config::suite_speed::{Antedating, SuiteSpeeds};
 pub use counters::Counters;
 pub use fleet::{FleetReport, FleetState};

@@ -207,8 +207,12 @@ fn clear_of_stranger(count: u64, recent: &RecentTraffic) -> Finding {
     Finding::attention(State::ClearFrames, text)
 }
 
-/// Whether all live peers tell what they have sent, and have sent nothing that has not come. Those that announce Frameward's capabilities tell.
+/// Whether all live peers tell what they have sent, and have sent nothing that has not come. Those that announce Frameward's capabilities tell,
+/// but nobody tells of express frames.
 fn have_sent_nothing(mka: &MkaReport, recent: &RecentTraffic) -> bool {
+    if recent.scs.iter().any(|sc| beside_express(&sc.sci).is_some()) {
+        return false;
+    }
     let sc = |sci: &String| recent.scs.iter().find(|sc| sc.sci == *sci);
     mka.members.iter().filter(|member| member.live).all(|member| match sc(&member.sci) {
         Some(sc) => sc.lost.is_none() && (sc.tells || member.announced),

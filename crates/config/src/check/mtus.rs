@@ -10,7 +10,6 @@
 //! split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error, in `check`
 //! and in `run`.
 
-use std::io;
 use std::path::Path;
 
 use netdev::interface::{Interface, InterfaceError};
@@ -34,21 +33,7 @@ pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;
 /// [`InterfaceError`], but an XDP program or a gateway there is none: it may be the running gateway, whose next
 /// configuration is being checked.
 pub fn interface_mtu(interface: &str) -> Result<usize, InterfaceError> {
-    match Interface::open(interface) {
-        Ok(opened) => Ok(opened.mtu() as usize),
-        Err(InterfaceError::XdpBusy { name, .. } | InterfaceError::Taken { name }) => sysfs_mtu(&name)
-            .map_err(|source| InterfaceError::System {
-                name,
-                action: "read its MTU from /sys/class/net".to_owned(),
-                source,
-            }),
-        Err(error) => Err(error),
-    }
-}
-
-pub(super) fn sysfs_mtu(interface: &str) -> io::Result<usize> {
-    let text = std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("mtu"))?;
-    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no number"))
+    Ok(Interface::as_it_is(interface)?.mtu() as usize)
 }
 
 /// Octets that a link's SecY adds to a frame: SecTAG and ICV; none if it does not protect, or is never reached.

@@ -47,13 +47,15 @@ impl Gateway {
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
         keys.begin_change();
         let before = self.exchange_static(number, pipeline, carry_over);
-        let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
-        if before.is_err() {
-            // The worker's words are about SAs that go on.
+        if before.is_err()
+            && let Some(keys) = self.links[number].static_keys_mut()
+        {
             keys.end_change();
         }
-        self.handle_held_events();
+        // The worker's words are about SAs that go on, and are heard in the next turn: behind what the caller gives back. PNs behind those
+        // would be a gap for an SA with the same key.
         let before = before?;
+        self.handle_held_events();
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
         let (lease, of_express, floors) = keys.replace(transmit, express, receive);
         keys.end_change();

@@ -12,7 +12,7 @@ use dataplane::job::{Datapaths, Job};
 use dataplane::pipeline::Pipeline;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
-use pnstore::{LeaseName, PnBlock, Reservation};
+use pnstore::{LeaseName, PnBlock, Reservation, UnusedPns};
 use secy::{
     CarryOver, ClearVlan, ConfidentialityOffset, Frame, Outgoing, Protection, ReceiveSa, SciInclusion, SecY,
     Settings, TransmitSa, ValidateFrames,
@@ -145,12 +145,17 @@ impl Scratch {
 
     /// Gives link 1 the key of number 3 under AN 1; what it receives goes on.
     fn change(&mut self) -> Result<(), NotChanged> {
-        let (an, number) = (An::ALL[1], 3);
+        self.change_to(3).1
+    }
+
+    /// Gives link 1 the key of this number under AN 1, with the PNs of this block.
+    fn change_to(&mut self, number: u8) -> (PnBlock, Result<(), NotChanged>) {
+        let an = An::ALL[1];
         let (transmit, block) = begin(&mut self.gateway, an, name(number, sci(1)));
         let carry_over = CarryOver { receive: vec![(sci(PEER), An::ALL[0])], ..CarryOver::default() };
         let pipeline = Box::new(pipeline(sci(1), an, number, block));
         let keys = (Some(transmit), ExpressChange::None);
-        self.gateway.change("1", pipeline, carry_over, keys, floors())
+        (block, self.gateway.change("1", pipeline, carry_over, keys, floors()))
     }
 
     /// Waits until the worker answers.
@@ -264,9 +269,38 @@ fn a_need_that_waits_while_a_change_fails_is_met() {
     // The worker has told it before it runs a job.
     let go = hold(&mut scratch.gateway);
     assert!(matches!(scratch.change(), Err(NotChanged::Worker(_))));
+    scratch.gateway.turn(Instant::now());
     assert!(scratch.gateway.links[0].static_keys_mut().unwrap().is_reserving());
     drop(go);
     scratch.until_answered();
+    scratch.end();
+}
+
+/// A change to the same key under another AN fails, and gives its PNs back. The next ones of the SA of before are these, and not those
+/// behind them.
+#[test]
+fn a_change_that_fails_leaves_no_gap_in_the_pns_of_its_key() {
+    let (mut scratch, mut around) = with_ports("change-gap");
+    assert_eq!(around.sent(60).last(), Some(&(0, 60)));
+    let go = hold(&mut scratch.gateway);
+    let (block, changed) = scratch.change_to(1);
+    assert!(matches!(changed, Err(NotChanged::Worker(_))));
+    let unused = UnusedPns { name: name(1, sci(1)), next: block.first, through: block.last };
+    drop(scratch.gateway.begin_on_disk(move |leases| leases.give_back(&[unused])));
+    drop(go);
+    let (end, mut notices) = (Instant::now() + DEADLINE, Vec::new());
+    let through = |scratch: &mut Scratch| {
+        scratch.gateway.links[0].static_keys_mut().unwrap().transmit_lease().through.number()
+    };
+    while through(&mut scratch) == 100 {
+        assert!(Instant::now() < end, "no block is reserved: {notices:?}");
+        notices.extend(scratch.gateway.turn(Instant::now()));
+        thread::sleep(Duration::from_millis(1));
+    }
+    // The worker was held for longer than floors may stay.
+    assert!(notices.iter().all(|notice| matches!(notice, Notice::FloorsLate { .. })), "{notices:?}");
+    scratch.until_answered();
+    assert_eq!(around.sent(60).last(), Some(&(0, 120)));
     scratch.end();
 }
 

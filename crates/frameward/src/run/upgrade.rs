@@ -13,7 +13,7 @@
 //! Sockets are the kernel's: what arrives meanwhile waits in their rings, and nothing arrives twice. The time is that
 //! of a start without measurements, some hundredths of a second.
 //!
-//! Programs in the kernel stay loaded, and stand aside in front of the ports meanwhile: to load others needs a right that is given up at the
+//! Programs in the kernel stay loaded. Those of links stand aside in front of the ports meanwhile, and those of cells go on: to load others needs a right that is given up at the
 //! start. So the next program must have the same object file. SAs with static keys go back to them at once, agreed ones with the next SAK.
 //!
 //! A link whose keys are agreed on goes on as the same member of its group. No SAK is in the middle of its installation then: that is waited for.
@@ -23,7 +23,7 @@
 //!
 //! The new program judges by taking the state as a start does ([`judge`](self::judge)): but for ports, and for what moves with each frame.
 //!
-//! Left out on purpose: roles other than links, express SCs, and cells. They are refused before anything is touched.
+//! Left out on purpose: sites, and links that hold frames back. They are refused before anything is touched.
 
 mod handover;
 mod judge;
@@ -31,6 +31,7 @@ mod passed;
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
+use std::mem::discriminant;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -344,6 +345,7 @@ impl Running {
             self.upgrade = (!asked.is_over()).then_some(asked);
             return;
         };
+        let stage_before = discriminant(&asked.stage);
         let refused = match self.next_stage(asked.stage, &asked.program, asked.turn.as_ref()) {
             Ok(stage @ Stage::Due(_)) => {
                 info!(event = "upgrade", "becomes {}, which can go on", asked.program.display());
@@ -351,6 +353,12 @@ impl Running {
                 // A SAK may be on its way again: it has its own time.
                 let until = Instant::now() + PATIENCE;
                 self.upgrade = Some(Asked { stage, reply: None, until, ..asked });
+                return;
+            }
+            // Each of them has its own time.
+            Ok(stage) if discriminant(&stage) != stage_before => {
+                let until = Instant::now() + PATIENCE;
+                self.upgrade = Some(Asked { stage, reply: Some(reply), until, ..asked });
                 return;
             }
             Ok(stage) if Instant::now() < asked.until => {

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use super::StatusError;
 use config::is_name;
-use report::{GatewayReport, SOCKET_SUFFIX, ask, is_listening, parse, socket_path};
+use report::{GatewayReport, SOCKET_SUFFIX, ask, is_running, parse, socket_path};
 
 /// Meaning of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,7 +84,7 @@ pub fn find(directory: &Path, name: Option<&str>) -> Result<Found, StatusError> 
 /// The gateway among several sockets whose process lives.
 fn only_one_that_runs(directory: &Path, gateways: Vec<String>) -> Result<Found, StatusError> {
     let (running, ended): (Vec<_>, Vec<_>) =
-        gateways.into_iter().partition(|gateway| is_listening(directory, gateway));
+        gateways.into_iter().partition(|gateway| is_running(directory, gateway));
     match running.as_slice() {
         [] => Err(StatusError::Ended(ended)),
         [only] => Ok(Found::whole(only)),

@@ -164,7 +164,7 @@ impl Prepared {
     /// # Errors
     /// If it is not that interface any more, or was not passed on.
     pub fn go_on(passed: &PassedInterface, state_dir: &Path) -> Result<Self, InterfaceError> {
-        let interface = Interface::go_on(&passed.name)?;
+        let interface = Interface::as_it_is(&passed.name)?;
         if interface.index() != passed.index {
             return Err(InterfaceError::Missing { name: passed.name.clone() });
         }

@@ -128,7 +128,8 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<Rekeyed, Reques
     let reported =
         || -> Result<GatewayReport, RequestError> { Ok(crate::parse(name, &crate::ask(directory, name)?)?) };
     let before = reported()?;
-    if mka(&before, link).is_some_and(|mka| mka.live_peers() == 0) {
+    let is_cell = sessions(&before, link).is_some();
+    if !is_cell && mka(&before, link).is_some_and(|mka| mka.live_peers() == 0) {
         return Err(RequestError::NoPeer(link.to_owned()));
     }
     let Outcome { done, lines } = change(directory, name, &Request::Rekey { link: link.to_owned() })?;

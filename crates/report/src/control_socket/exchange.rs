@@ -11,7 +11,8 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 use serde_json::value::RawValue;
 
 use super::{Reply, Request};
-use crate::runtime_dir::socket_path;
+use crate::runtime_dir::{lock_path, socket_path};
+use pnstore::own_lock;
 
 /// The longest answer that is read, in octets: a report of many cells.
 const LONGEST_ANSWER: u64 = 16 << 20;
@@ -35,11 +36,13 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// Whether a process listens at the socket of the gateway `name`. Who may not open the socket cannot tell, and hears so where he
-/// asks.
-pub(crate) fn is_listening(directory: &Path, name: &str) -> bool {
-    let refused = |error: io::Error| error.kind() != io::ErrorKind::ConnectionRefused;
-    connect(&socket_path(directory, name), LOOK).map_or_else(refused, |_| true)
+/// Whether the process of the gateway `name` lives: it has its lock all the while, also where it becomes another program and nobody listens.
+/// Who may not open the lock tries to connect; who may not do that either cannot tell, and hears so where he asks.
+pub(crate) fn is_running(directory: &Path, name: &str) -> bool {
+    let path = socket_path(directory, name);
+    let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    let listens = || connect(&path, LOOK).map_or_else(|error| !is_refused(error), |_| true);
+    own_lock::is_taken(&lock_path(&path)).unwrap_or_else(|_| listens())
 }
 
 /// Sends one request, and returns what is answered.
@@ -85,8 +88,12 @@ mod tests {
             assert!(waiting.len() <= 10_000, "the kernel takes any number");
         };
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        assert!(is_listening(directory.path(), "line"));
+        // No lock is there: it was of no gateway.
+        assert!(!is_running(directory.path(), "line"));
+        let lock = own_lock::take(&lock_path(&path)).unwrap();
         drop(still);
-        assert!(!is_listening(directory.path(), "line"));
+        assert!(is_running(directory.path(), "line"));
+        drop(lock);
+        assert!(!is_running(directory.path(), "line"));
     }
 }

@@ -449,6 +449,17 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
         ),
         // It does not tell.
         ((mute(), facts(lonely())), "one way", Attention, false, &["MKPDUs come", "both ways"]),
+        // Nor of express frames, which may be all that it sends.
+        (
+            (
+                agreeing(),
+                facts(RecentTraffic { scs: vec![silent(PEER, None), silent(EXPRESS, None)], ..lonely() }),
+            ),
+            "one way",
+            Attention,
+            false,
+            &["MKPDUs come", "both ways"],
+        ),
         (
             with(
                 |link| {

@@ -209,12 +209,7 @@ impl PassedLink {
     }
 
     /// Without ports, counters and programs.
-    const fn at_rest(
-        name: String,
-        about: AboutLink,
-        keys: PassedKeys,
-        cell: Option<Box<PassedCell>>,
-    ) -> Self {
+    fn at_rest(name: String, about: AboutLink, keys: PassedKeys, cell: Option<Box<PassedCell>>) -> Self {
         let AboutLink { interfaces, fallback, kay_in_kernel, last_valid } = about;
         let (ports, words, programs) = (None, Vec::new(), None);
         Self { name, interfaces, ports, keys, words, fallback, programs, cell, kay_in_kernel, last_valid }
