@@ -205,6 +205,18 @@ impl Gateway {
         done
     }
 
+    /// The same with a function that is never run once the worker did not answer in time. None: it has begun, and its data is lost.
+    fn run_on_link_in_time<D: Send + 'static>(
+        &mut self,
+        number: usize,
+        data: D,
+        run: fn(&mut Link, &mut D) -> Progress,
+    ) -> Result<Option<D>, WorkerUnresponsive> {
+        let done = self.workers.run_on_link_in_time(self.links[number].at(), data, run);
+        self.handle_held_events();
+        done
+    }
+
     /// The same on a site.
     fn run_on_site<D: Send + 'static>(
         &mut self,

@@ -8,6 +8,15 @@ use dataplane::job::{Datapath, Datapaths, Job, Progress};
 use dataplane::link::Link;
 use dataplane::site::Site;
 
+/// An answer alone.
+pub(crate) struct Nothing;
+
+impl Job for Nothing {
+    fn run(&mut self, _: &mut Datapaths) -> Progress {
+        Progress::Done
+    }
+}
+
 /// Puts a link or site into a slot, or takes it out; afterwards it has what was there.
 pub(crate) struct SwapDatapath {
     pub(crate) slot: usize,
@@ -32,10 +41,15 @@ pub(crate) struct HaltLink {
     pub(crate) of: u64,
     /// None so far, or if there was none.
     pub(crate) link: Option<Box<Link>>,
+    /// Once nobody waits any more it stays: what control asks of it next would find no link.
+    pub(crate) decision: Decision,
 }
 
 impl Job for HaltLink {
     fn run(&mut self, datapaths: &mut Datapaths) -> Progress {
+        if !self.decision.is_first() {
+            return Progress::Done;
+        }
         match datapaths.remove(self.slot) {
             Some(Datapath::Link(link)) => self.link = Some(link),
             Some(site) => datapaths.insert(self.slot, site),

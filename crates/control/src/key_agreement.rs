@@ -159,10 +159,18 @@ impl Agreement {
         worker: &mut WorkerHandle,
         slot: usize,
     ) -> Result<(), WorkerUnresponsive> {
-        if let Some(changes) = self.table.take_changes() {
-            let _ = worker.submit(change_sas(slot, *changes));
+        if let Some(changes) = self.table.take_changes()
+            && let Err(job) = worker.submit(change_sas(slot, *changes))
+        {
+            self.table.requeue(job.data);
+            return Err(WorkerUnresponsive);
         }
         self.table.prepare(pipeline).map_err(|_| WorkerUnresponsive)
+    }
+
+    /// That pipeline has come, with these settings.
+    pub(crate) const fn follow_pipeline(&mut self, settings: secy::Settings) {
+        self.table.follow(settings);
     }
 
     /// Takes other settings and CAKs over.

@@ -133,7 +133,7 @@ impl SaTable {
         }
         self.fragmenters = fragmenters;
         if let Some(of) = self.enabled.and_then(|ki| self.find(ki)).filter(|of| !of.in_kernel) {
-            let fragmenter = self.fragmenter(&of.sak);
+            let fragmenter = self.fragmenter(&of.sak, &self.settings);
             self.changes.list.push(SaChange::ReplaceFragmenter(fragmenter));
         }
     }
@@ -299,17 +299,22 @@ impl SaTable {
     ///
     /// # Errors
     /// If it has another SCI, or SCs of its own.
-    pub(super) fn prepare(&mut self, pipeline: &mut Pipeline) -> Result<(), InstallError> {
+    pub(super) fn prepare(&self, pipeline: &mut Pipeline) -> Result<(), InstallError> {
         if pipeline.secy.sci() != self.sci {
             return Err(InstallError::UnknownSc);
         }
         for sci in &self.scs {
             pipeline.secy.install_receive_sc(*sci)?;
         }
-        self.settings = *pipeline.secy.settings();
         let enabled = self.enabled.and_then(|ki| self.find(ki));
-        pipeline.replace_fragmenter(enabled.and_then(|of| self.fragmenter(&of.sak)));
+        let fragmenter = enabled.and_then(|of| self.fragmenter(&of.sak, pipeline.secy.settings()));
+        pipeline.replace_fragmenter(fragmenter);
         Ok(())
+    }
+
+    /// Takes over the settings of a pipeline that has come in the place of the one before.
+    pub(super) const fn follow(&mut self, settings: Settings) {
+        self.settings = settings;
     }
 
     /// A SAK that is installed, with its SAs of other than express SCs.
@@ -406,7 +411,7 @@ impl SaTable {
 
     fn enable(&mut self, ki: Ki, kernel: Option<&mut KernelLink>) -> Result<(), XdpError> {
         let Some(of) = self.find(ki) else { return Ok(()) };
-        let (an, fragmenter) = (of.sak.an, self.fragmenter(&of.sak));
+        let (an, fragmenter) = (of.sak.an, self.fragmenter(&of.sak, &self.settings));
         let mut express = None;
         match kernel {
             // Frames that wait for the worker go out under the SAK before, which stays for seconds.
@@ -423,7 +428,7 @@ impl SaTable {
     }
 
     /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
-    fn fragmenter(&self, sak: &Association) -> Option<Box<Fragmenter>> {
+    fn fragmenter(&self, sak: &Association, settings: &Settings) -> Option<Box<Fragmenter>> {
         let mka::FragmentAgreement { fragment, concatenate, pad, largest_sdu, express: _ } =
             sak.fragmentation;
         let FragmenterSettings { hold, express_classes, padding } = self.fragmenters;
@@ -438,7 +443,7 @@ impl SaTable {
             express: express_classes,
         };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);
-        fragments.then(|| Box::new(Fragmenter::new(&self.settings, fragmentation, longest)))
+        fragments.then(|| Box::new(Fragmenter::new(settings, fragmentation, longest)))
     }
 
     fn transmit_sa(&self, sak: &Association, first: Pn) -> Result<Box<TransmitSa>, &'static str> {

@@ -250,10 +250,11 @@ impl StaticControl {
         Arc::clone(&self.floors)
     }
 
-    /// The PNs that its transmit SA has not used; the SecY has come back from its worker. Of an SA whose PNs go on in the kernel it has
-    /// none to give.
+    /// The PNs that its transmit SA has not used; the SecY has come back from its worker. Of an SA whose PNs go on in the kernel, or were
+    /// there when it was lost, it has none to give.
     pub(crate) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
-        self.lease.of.unused(secy).filter(|_| self.tail.is_none() || self.has_express())
+        let is_whole = self.tail.is_none() && self.nowhere.is_none();
+        self.lease.of.unused(secy).filter(|_| is_whole || self.has_express())
     }
 
     /// Whether the express SC has no PNs left.

@@ -2,7 +2,7 @@
 //!
 //! Events that come until a job is done are held in their order, for whoever waited ([`Workers::held_event`]).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use dataplane::site::Site;
 use dataplane::worker::{Polling, WorkerEvent, WorkerHandle};
 use netdev::scheduling::Scheduling;
 
-use crate::jobs::{Decision, LinkJob, SiteJob, of_kind};
+use crate::jobs::{Decision, LinkJob, Nothing, SiteJob, of_kind};
 use crate::{WorkerUnresponsive, cpus};
 
 /// Limit on a worker's time for a job: some hundred turns.
@@ -40,14 +40,16 @@ pub(crate) struct Workers {
     cpus: Vec<usize>,
     /// Events that came while a job was waited for.
     held: VecDeque<(usize, WorkerEvent)>,
+    /// Those that did not answer when they were asked last.
+    silent: BTreeSet<usize>,
 }
 
 impl Workers {
     /// None so far. Those to come wake the calling thread.
     pub(crate) fn new(polling: Polling, scheduling: Scheduling) -> Self {
         let control_thread = thread::current();
-        let (handles, cpus, held) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { handles, control_thread, polling, scheduling, cpus, held }
+        let (handles, cpus, held, silent) = (Vec::new(), Vec::new(), VecDeque::new(), BTreeSet::new());
+        Self { handles, control_thread, polling, scheduling, cpus, held, silent }
     }
 
     /// Has those to come run on these CPUs, each on one of its own. Empty: anywhere.
@@ -112,6 +114,21 @@ impl Workers {
         &mut self.handles[worker]
     }
 
+    /// Whether a worker has answered when it was asked last.
+    pub(crate) fn has_answered(&self, worker: usize) -> bool {
+        !self.silent.contains(&worker)
+    }
+
+    /// Asks every worker for nothing but an answer.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`], if one does not answer.
+    pub(crate) fn ask_all(&mut self) -> Result<(), WorkerUnresponsive> {
+        let nothing = || Box::new(Nothing);
+        let done = self.run_all((0..self.count()).map(|worker| (worker, nothing())));
+        if done.iter().all(Option::is_some) { Ok(()) } else { Err(WorkerUnresponsive) }
+    }
+
     pub(crate) fn is_alive(&self, worker: usize) -> bool {
         self.handles[worker].is_alive()
     }
@@ -161,6 +178,15 @@ impl Workers {
     }
 
     fn wait_for<J: Job>(&mut self, asked: &[Asked<J>]) -> Vec<Option<Box<J>>> {
+        let done = self.await_answers(asked);
+        // A worker that was asked twice has answered if it has both times.
+        self.silent.retain(|worker| asked.iter().all(|of| of.worker != *worker));
+        let silent = asked.iter().zip(&done).filter(|(_, done)| done.is_none()).map(|(of, _)| of.worker);
+        self.silent.extend(silent);
+        done
+    }
+
+    fn await_answers<J: Job>(&mut self, asked: &[Asked<J>]) -> Vec<Option<Box<J>>> {
         let mut done: Vec<Option<Box<J>>> = asked.iter().map(|_| None).collect();
         let give_up = Instant::now() + ANSWER_WAIT;
         loop {
@@ -212,16 +238,25 @@ impl Workers {
     ) -> Result<Option<D>, WorkerUnresponsive> {
         let decision = Decision::default();
         let job = LinkJob::new(at.slot, data, run).unless_given_up(decision.clone());
-        let asked = [self.ask(at.worker, job)];
-        let done = match self.wait_for(&asked).pop().flatten() {
-            None if asked[0].job.is_none() || decision.is_first() => return Err(WorkerUnresponsive),
-            // It is at work, which takes it microseconds.
-            None => self.wait_for(&asked).pop().flatten(),
-            done => done,
-        };
-        match done {
+        match self.run_in_time(at.worker, job, &decision)? {
             Some(job) if !job.found => Err(WorkerUnresponsive),
             done => Ok(done.map(|job| job.data)),
+        }
+    }
+
+    /// The same with a job that looks at this decision before it begins.
+    pub(crate) fn run_in_time<J: Job>(
+        &mut self,
+        worker: usize,
+        job: Box<J>,
+        decision: &Decision,
+    ) -> Result<Option<Box<J>>, WorkerUnresponsive> {
+        let asked = [self.ask(worker, job)];
+        match self.wait_for(&asked).pop().flatten() {
+            None if asked[0].job.is_none() || decision.is_first() => Err(WorkerUnresponsive),
+            // It is at work, which takes it microseconds.
+            None => Ok(self.wait_for(&asked).pop().flatten()),
+            done => Ok(done),
         }
     }
 

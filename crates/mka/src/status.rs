@@ -126,7 +126,11 @@ pub(crate) fn of(
         mi: principal.map_or(Mi([0; 12]), |principal| principal.mi()),
         is_key_server: principal.is_some_and(|principal| principal.server() == ElectedServer::Me),
         key_server,
-        members: principal.into_iter().flat_map(|principal| principal.peers().all()).map(member).collect(),
+        members: principal
+            .into_iter()
+            .flat_map(|principal| principal.peers().all())
+            .map(|peer| member(peer, cp))
+            .collect(),
         saks: cp.saks().iter().rev().map(sak).collect(),
         next_rekey: handed_out.zip(lifetime).map(|(handed_out, lifetime)| handed_out.since + lifetime),
         changes: station.changes(),
@@ -142,7 +146,11 @@ fn no_ckn() -> Ckn {
     Ckn::new(&[0]).expect("invariant: a name has 1 to 32 octets")
 }
 
-fn member(peer: &Peer) -> MemberStatus {
+fn member(peer: &Peer, cp: &Cp) -> MemberStatus {
+    let sends_under = peer.uses.iter().find(|key| key.tx);
+    // A PN beyond that asks for another SAK, and says nothing of frames.
+    let sends_under =
+        sends_under.filter(|key| cp.find(key.ki).is_none_or(|sak| key.lowest_pn < sak.exhaustion()));
     MemberStatus {
         sci: peer.sci,
         mi: peer.mi,
@@ -152,7 +160,7 @@ fn member(peer: &Peer) -> MemberStatus {
         announced: peer.announcement.ours,
         takes_padded: peer.announcement.takes_padded,
         name: peer.announcement.name.and_then(Result::ok),
-        sends_under: peer.uses.iter().find(|key| key.tx).map(|key| (key.ki, key.lowest_pn)),
+        sends_under: sends_under.map(|key| (key.ki, key.lowest_pn)),
     }
 }
 

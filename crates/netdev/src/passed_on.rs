@@ -28,6 +28,15 @@ pub const LAYOUT: [usize; 4] = [
     crate::pool::TAILROOM,
 ];
 
+/// Has writes to a closed pipe fail instead of ending the process, as it is in each Rust program from its start on: the standard library's
+/// `exec` sets the default before execve(2), and leaves it so if that fails.
+pub fn ignore_sigpipe() {
+    // SAFETY: no handler is installed.
+    let _ = unsafe {
+        nix::sys::signal::signal(nix::sys::signal::Signal::SIGPIPE, nix::sys::signal::SigHandler::SigIgn)
+    };
+}
+
 /// A port of the program before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PassedPort {

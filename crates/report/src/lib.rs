@@ -183,6 +183,9 @@ pub struct LinkReport {
     /// The missing part, if it forwards nothing.
     #[serde(default)]
     pub waiting: Option<WaitingReport>,
+    /// Its worker has not answered: the counters are those of before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
     /// The side of the machine.
     pub plain: PortReport,
     /// The side of the insecure network.

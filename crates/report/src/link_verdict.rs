@@ -33,6 +33,7 @@ pub struct Facts {
 pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
     let mut findings = Vec::new();
     findings.extend(report.waiting.as_ref().map(waiting));
+    findings.extend(report.unread.then(unread));
     if findings.is_empty() {
         carriers(report, facts.without_carrier, &mut findings);
     }
@@ -55,6 +56,12 @@ pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
     findings.extend(discards(&facts.recent));
     worst(findings, well(report, &facts.recent))
+}
+
+/// Nothing is known of its frames.
+fn unread() -> Finding {
+    let text = "Its worker does not answer, so nothing shows whether frames pass; the counters are those of before. If this lasts, restart the gateway.";
+    Finding::alarm(State::Waiting, text)
 }
 
 /// Why no frame passes at all.
@@ -434,7 +441,8 @@ pub(super) fn discards(recent: &RecentTraffic) -> Option<Finding> {
 /// Nothing is wrong: whether something shows that all is well.
 fn well(report: &LinkReport, recent: &RecentTraffic) -> Finding {
     let peers = report.mka.as_ref().map_or(0, MkaReport::live_peers);
-    let back = "; by the peers' packet numbers none is missing";
+    let may_lack = recent.scs.iter().any(|sc| sc.may_lack);
+    let back = if may_lack { "" } else { "; by the peers' packet numbers none is missing" };
     let frames = match recent.valid {
         Some(ago) if peers > 0 && recent.unanswered.is_some() => {
             format!("no frame has come back for {} s{back}", ago.as_secs())

@@ -210,6 +210,7 @@ impl Sc {
             unanswered: unanswered.map(|(_, count)| count),
             tells: self.tells,
             lost: self.lost.of(now),
+            may_lack: self.lost.rises > 0,
         }
     }
 }
@@ -264,6 +265,8 @@ pub struct RecentSc {
     pub unanswered: Option<u64>,
     /// Its station is known to tell its lowest PN.
     pub tells: bool,
+    /// Its lowest PN has risen since, at least once: a frame may be under way, or lost.
+    pub may_lack: bool,
     /// Number of frames that its station has sent since, by the lowest PN that it tells, and none of which came.
     pub lost: Option<u64>,
 }

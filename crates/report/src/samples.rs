@@ -73,6 +73,7 @@ pub fn sample(name: &str) -> GatewayReport {
         last_valid_seconds: None,
         concerns: Vec::new(),
         waiting: None,
+        unread: false,
         plain: port("eth0"),
         protected: port("eth1"),
         secy,

@@ -161,7 +161,8 @@ impl Gateway {
         leaves_kernel: bool,
     ) -> Result<(), WorkerUnresponsive> {
         let job = (cell, carry_over, leaves_kernel, None);
-        let before = self.run_on_link(number, job, |link, (cell, carry_over, waits, began)| {
+        // Not later: control would have the other cell's state by then.
+        let before = self.run_on_link_in_time(number, job, |link, (cell, carry_over, waits, began)| {
             let is_done = began.is_some() && link.has_emptied_protected_side();
             let waited = began.get_or_insert_with(Instant::now).elapsed();
             if *waits && !is_done && waited < MOST_WAIT {

@@ -76,7 +76,13 @@ impl Gateway {
         let at = self.links[number].at();
         let agreement = self.links[number].agreement_mut().ok_or(WorkerUnresponsive)?;
         agreement.prepare(&mut pipeline, self.workers.handle_mut(at.worker), at.slot)?;
+        let settings = *pipeline.secy.settings();
         let changed = self.exchange(number, pipeline, secy::CarryOver { all: true, ..Default::default() });
+        if changed.is_ok()
+            && let Some(agreement) = self.links[number].agreement_mut()
+        {
+            agreement.follow_pipeline(settings);
+        }
         self.handle_held_events();
         changed.map(drop)
     }
@@ -109,15 +115,18 @@ impl Gateway {
     }
 
     /// The SAs of a link are the worker's from here on, in the kernel no more.
-    pub(super) fn leave_agreed(&mut self, number: usize) {
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]: they are where they were.
+    pub(super) fn leave_agreed(&mut self, number: usize) -> Result<(), WorkerUnresponsive> {
         if self.links[number].agreed_parts().is_none_or(|(agreement, ..)| !agreement.is_in_kernel()) {
-            return;
+            return Ok(());
         }
         self.while_held(number, |gateway| {
             if let Some((agreement, mut around)) = gateway.agreement(number, Instant::now()) {
                 agreement.leave_kernel(&mut around);
             }
-        });
+        })
     }
 
     /// The state of a link's key agreement; `None` if it has none.

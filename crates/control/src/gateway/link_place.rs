@@ -6,6 +6,7 @@ use netdev::port::KernelSide;
 use xdp::XdpError;
 
 use super::Gateway;
+use crate::WorkerUnresponsive;
 use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPlace, LinkPlaceSettings, State};
 use crate::kernel_ports::{PlaceWanted, ProgramsOf, fit};
 use crate::kernel_programs::KernelPrograms;
@@ -29,7 +30,7 @@ impl Gateway {
             // The programs of its cell stand in front of its ports.
             _ if has_cell => Err(CELL_HAS_PROGRAMS.to_owned()),
             _ if let Some(why) = &settings.refused => Err(why.clone()),
-            _ => self.configure_link(number, settings).map_err(|error| error.to_string()),
+            _ => self.configure_link(number, settings),
         };
         match set {
             Ok(()) => self.attach_link(number),
@@ -69,17 +70,18 @@ impl Gateway {
     }
 
     /// Gives a link programs, unless it has some, and them its settings.
-    fn configure_link(&mut self, number: usize, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
+    fn configure_link(&mut self, number: usize, settings: &LinkPlaceSettings) -> Result<(), String> {
         let name = self.links[number].name().to_owned();
-        self.may_set_link_place(&name, settings)?;
+        let words = |error: XdpError| error.to_string();
+        self.may_set_link_place(&name, settings).map_err(words)?;
         if self.links[number].kernel().is_some_and(|kernel| kernel.is_express() != settings.express.is_some())
         {
             // The SAs that the programs have are none of those that they are for from here on.
-            self.move_to_worker(number);
+            self.move_to_worker(number).map_err(|error| error.to_string())?;
         }
         let link = &mut self.links[number];
         if link.kernel().is_none() {
-            let programs = self.kernel_programs.take_for_link(settings.replay_window)?;
+            let programs = self.kernel_programs.take_for_link(settings.replay_window).map_err(words)?;
             link.replace_kernel(Some(Box::new(KernelLink::new(programs))));
         }
         if let Some(keys) = link.static_keys_mut() {
@@ -92,7 +94,8 @@ impl Gateway {
             Keys::Static(keys) => (keys.scs(), keys.is_shared()),
             Keys::None => (Vec::new(), false),
         };
-        link.kernel_mut().ok_or(XdpError::Malformed)?.configure(settings, &scs, shared)
+        let kernel = link.kernel_mut().ok_or("there are no programs")?;
+        kernel.configure(settings, &scs, shared).map_err(words)
     }
 
     /// Puts a link's programs to work on its ports, if it has programs and ports, and its SAs where they belong then.
@@ -113,15 +116,31 @@ impl Gateway {
         let before = kernel.enter(state);
         if unfit && matches!(before, State::Attached) {
             // Frames of the programs would be lost behind them, and counted as sent.
-            return self.while_held(number, |gateway| {
+            let done = self.while_held(number, |gateway| {
                 gateway.step_aside(number, ProgramsOf::Link);
                 gateway.put_sas(number);
             });
+            if done.is_err() {
+                self.step_aside(number, ProgramsOf::Link);
+            }
+            return;
         }
         self.put_sas(number);
     }
 
-    /// Puts a link's SAs where they belong.
+    /// Whether a link's SAs are not where they belong: its worker did not answer.
+    fn has_misplaced_sas(&self, number: usize) -> bool {
+        let link = &self.links[number];
+        let is_place_of_sas = link.kernel().is_some_and(KernelLink::is_place_of_sas);
+        match link.keys() {
+            Keys::Static(keys) if is_place_of_sas => keys.may_enter_kernel(),
+            Keys::Static(keys) => keys.is_in_kernel(),
+            Keys::Agreed(agreement) => !is_place_of_sas && agreement.is_in_kernel(),
+            Keys::None => false,
+        }
+    }
+
+    /// Puts a link's SAs where they belong. Those whose worker does not answer stay.
     fn put_sas(&mut self, number: usize) {
         let is_place_of_sas = self.links[number].kernel().is_some_and(KernelLink::is_place_of_sas);
         let is_static = matches!(self.links[number].keys(), Keys::Static(_));
@@ -131,7 +150,10 @@ impl Gateway {
                 self.end_tail_without_programs(number);
             }
             (true, false) => {}
-            (false, _) => self.move_to_worker(number),
+            // Later, if its worker does not answer.
+            (false, _) => {
+                let _ = self.move_to_worker(number);
+            }
         }
     }
 
@@ -163,32 +185,47 @@ impl Gateway {
     pub(super) fn check_link_ports(&mut self, number: usize, takes: &impl Fn(u32) -> Option<bool>) {
         if self.links[number].kernel().is_some_and(|kernel| kernel.has_other_ports(takes)) {
             self.attach_link(number);
+        } else if self.has_misplaced_sas(number) && self.workers.has_answered(self.links[number].at().worker)
+        {
+            if self.links[number].kernel().is_some_and(KernelLink::is_idle) {
+                self.leave_programs(number);
+            } else {
+                self.put_sas(number);
+            }
         }
     }
 
-    /// A link's SAs are the worker's from here on, for this reason, and its programs stand aside.
+    /// A link's SAs are the worker's from here on, for this reason, and its programs stand aside; if the worker does not answer, as soon
+    /// as it does.
     pub(super) fn leave_kernel(&mut self, number: usize, why: String) {
         let link = &mut self.links[number];
         let Some(kernel) = link.kernel_mut() else { return link.stay_in_user_space(why) };
-        let before = kernel.enter(State::Idle(why));
-        if matches!(before, State::Attached) {
-            self.while_held(number, |gateway| {
+        kernel.enter(State::Idle(why));
+        self.leave_programs(number);
+    }
+
+    fn leave_programs(&mut self, number: usize) {
+        let left = match self.links[number].in_front() {
+            Some(ProgramsOf::Link) => self.while_held(number, |gateway| {
                 gateway.step_aside(number, ProgramsOf::Link);
-                gateway.move_to_worker(number);
-            });
-        } else {
-            self.move_to_worker(number);
-        }
-        if let Some(keys) = self.links[number].static_keys_mut() {
+                gateway.move_to_worker(number)
+            }),
+            _ => Ok(self.move_to_worker(number)),
+        };
+        if let (Ok(Ok(())), Some(keys)) = (left, self.links[number].static_keys_mut()) {
             keys.set_saks(None);
         }
     }
 
-    pub(super) fn move_to_worker(&mut self, number: usize) {
+    /// Has a link's SAs go to its worker.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]: they are where they were.
+    pub(super) fn move_to_worker(&mut self, number: usize) -> Result<(), WorkerUnresponsive> {
         match self.links[number].keys() {
             Keys::Static(_) => self.leave_static(number),
             Keys::Agreed(_) => self.leave_agreed(number),
-            Keys::None => {}
+            Keys::None => Ok(()),
         }
     }
 

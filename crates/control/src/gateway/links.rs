@@ -148,7 +148,8 @@ impl Gateway {
         in_front: Option<ProgramsOf>,
     ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
-        let before = self.run_on_link(number, Some(ports), |link, ports| {
+        // Not later: they would be in the way of the next try.
+        let before = self.run_on_link_in_time(number, Some(ports), |link, ports| {
             *ports = ports.take().and_then(|ports| link.open(ports));
             Progress::Done
         })?;
@@ -177,7 +178,7 @@ impl Gateway {
     /// [`WorkerUnresponsive`].
     pub fn close(&mut self, name: &str) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
-        let before = self.run_on_link(number, None, |link, ports| {
+        let before = self.run_on_link_in_time(number, None, |link, ports| {
             *ports = link.close();
             Progress::Done
         })?;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use dataplane::job::Progress;
+use dataplane::link::Link;
 use netdev::port::KernelSide;
 
 use super::Gateway;
@@ -73,17 +74,23 @@ impl Gateway {
     }
 
     /// Has frames wait in a link's ports while its SAs come to its worker, or its programs go: none meets a place without SAs.
-    pub(super) fn while_held(&mut self, number: usize, work: impl FnOnce(&mut Self)) {
-        let hold = |gateway: &mut Self, held: bool| {
-            // A worker that does not answer forwards nothing.
-            let _ = gateway.run_on_link(number, held, |link, held| {
-                link.hold(*held);
-                Progress::Done
-            });
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`], and nothing was done: SAs that leave for a worker which does not answer are lost.
+    pub(super) fn while_held<T>(
+        &mut self,
+        number: usize,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T, WorkerUnresponsive> {
+        let hold = |link: &mut Link, held: &mut bool| {
+            link.hold(*held);
+            Progress::Done
         };
-        hold(self, true);
-        work(self);
-        hold(self, false);
+        let is_held = self.run_on_link_in_time(number, true, hold)?.is_some();
+        let done = if is_held { Ok(work(self)) } else { Err(WorkerUnresponsive) };
+        // A worker that does not answer any more does it when it comes back.
+        let _ = self.run_on_link(number, false, hold);
+        done
     }
 
     /// Takes programs off a link's ports, which then go on with their own. Waits for the kernel's lock of all interfaces; they stand aside

@@ -77,11 +77,7 @@ impl Gateway {
         pipeline: Box<Pipeline>,
         carry_over: CarryOver,
     ) -> Result<Option<Box<Pipeline>>, NotChanged> {
-        if self.links[number].static_keys_mut().is_some_and(|keys| keys.is_in_kernel()) {
-            // SAs that leave the kernel for a worker which does not answer are lost.
-            self.run_on_link(number, (), |_, ()| Progress::Done)?;
-            self.leave_static(number);
-        }
+        self.leave_static(number)?;
         // A pipeline that takes over from one without the SAs would accept again what these have accepted.
         if let Keys::Static(keys) = self.links[number].keys()
             && let Some(why) = keys.nowhere()

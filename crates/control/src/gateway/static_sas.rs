@@ -35,14 +35,16 @@ impl Gateway {
         // Without programs in front of ports no frame comes to them, and none is to go another way.
         let limited = Limited::new(express, if kernel.is_attached() { TAIL_PNS } else { 0 });
         let job = (scs, limited, TakenOut::new(express));
-        let limited = self.run_on_link(number, job, |link, (scs, limited, taken)| {
+        let limited = self.run_on_link_in_time(number, job, |link, (scs, limited, taken)| {
             limited.limit(&mut link.pipeline_mut().secy, scs, taken);
             Progress::Done
         });
         let limited = match limited {
-            Ok((_, limited, _)) => limited,
-            // It may do so later, and then nobody has the other PNs.
-            Err(error) => return self.lose_static(number, &error.to_string()),
+            Ok(Some((_, limited, _))) => limited,
+            // Nobody has the other PNs.
+            Ok(None) => return self.lose_static(number, &WorkerUnresponsive.to_string()),
+            // They stay with the worker, and enter when it answers.
+            Err(WorkerUnresponsive) => return,
         };
         let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
         let entered = keys.enter_kernel(&limited, kernel, Instant::now());
@@ -123,7 +125,7 @@ impl Gateway {
     }
 
     /// The SAs of a link with static keys are nowhere: no frame passes under them before a restart.
-    fn lose_static(&mut self, number: usize, why: &str) {
+    pub(super) fn lose_static(&mut self, number: usize, why: &str) {
         // What it still has is limited, and what it has no more is nobody's.
         let taken = self.take_from_worker(number).unwrap_or_default();
         let link = &mut self.links[number];
@@ -137,10 +139,14 @@ impl Gateway {
     }
 
     /// Moves them back.
-    pub(super) fn leave_static(&mut self, number: usize) {
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]: they are where they were.
+    pub(super) fn leave_static(&mut self, number: usize) -> Result<(), WorkerUnresponsive> {
         if self.links[number].static_keys_mut().is_some_and(|keys| keys.is_in_kernel()) {
-            self.while_held(number, |gateway| gateway.take_back(number));
+            self.while_held(number, |gateway| gateway.take_back(number))?;
         }
+        Ok(())
     }
 
     fn take_back(&mut self, number: usize) {

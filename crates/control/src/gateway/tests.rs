@@ -389,12 +389,51 @@ fn sas_stay_in_the_kernel_while_a_worker_does_not_answer() {
     scratch.end();
 }
 
+/// Frames pass in the kernel whatever the worker does, and go on to do so: its SAs come when it answers.
+#[test]
+fn sas_leave_the_kernel_as_soon_as_their_worker_answers() {
+    let mut scratch = in_kernel("leave-kernel");
+    let go = hold(&mut scratch.gateway);
+    assert!(scratch.gateway.leave_kernel_for_next_program().is_err());
+    scratch.gateway.leave_kernel(0, "for a test".into());
+    let take_redirected = |_| Some(true);
+    scratch.gateway.check_kernel_ports("1", take_redirected);
+    assert!(scratch.gateway.links[0].static_keys_mut().unwrap().is_in_kernel());
+    drop(go);
+    scratch.until_answered();
+    scratch.gateway.check_kernel_ports("1", take_redirected);
+    assert!(!scratch.gateway.links[0].static_keys_mut().unwrap().is_in_kernel());
+    assert_eq!(scratch.gateway.link_place("1"), Some(LinkPlace::UserSpace("for a test".into())));
+    let transmits = scratch.gateway.run_on_link(0, false, |link, transmits| {
+        *transmits = link.pipeline().secy.encoding_sa().is_some();
+        Progress::Done
+    });
+    assert_eq!(transmits, Ok(true));
+    scratch.end();
+}
+
+/// PNs that the programs have used are nobody's to give back, whatever the worker's SA has left.
+#[test]
+fn a_link_whose_sas_are_nowhere_gives_no_pns_back() {
+    let mut scratch = in_kernel("nowhere-unused");
+    scratch.gateway.lose_static(0, "for a test");
+    let keys = scratch.gateway.links[0].static_keys_mut().unwrap();
+    let secy = transmitter(
+        sci(1),
+        An::ALL[0],
+        1,
+        PnBlock { first: Pn::new(60).unwrap(), last: Pn::new(70).unwrap() },
+    );
+    assert_eq!(keys.unused(&secy), None);
+    scratch.end();
+}
+
 /// A pipeline that goes on without the SAs would begin at floors from disk: frames of the last second could come again.
 #[test]
 fn a_link_whose_sas_are_nowhere_is_not_changed() {
     let mut scratch = in_kernel("change-nowhere");
     let go = hold(&mut scratch.gateway);
-    scratch.gateway.leave_static(0);
+    scratch.gateway.lose_static(0, "for a test");
     drop(go);
     scratch.until_answered();
     let nowhere = scratch.gateway.link_place("1").unwrap();

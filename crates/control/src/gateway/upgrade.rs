@@ -14,7 +14,7 @@ use xdp::XdpError;
 use super::Gateway;
 use crate::WorkerUnresponsive;
 use crate::cells::{CellControl, CellSettings, PassedCell};
-use crate::jobs::{HaltLink, SwapDatapath};
+use crate::jobs::{Decision, HaltLink, SwapDatapath};
 use crate::kernel_link::{KernelLink, PassedKernelLink};
 use crate::kernel_ports::{PlaceWanted, ProgramsOf};
 use crate::kernel_programs::PassedKernelPrograms;
@@ -134,17 +134,22 @@ impl Gateway {
 
     /// Has every frame of links go through their workers: SAs leave the kernel, and programs stand aside in front of the ports. They stay
     /// there, also while the next program begins.
-    pub fn leave_kernel_for_next_program(&mut self) {
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]: frames that would go to a worker which does not answer stay in the kernel.
+    pub fn leave_kernel_for_next_program(&mut self) -> Result<(), WorkerUnresponsive> {
+        self.workers.ask_all()?;
         for number in 0..self.links.len() {
             match self.links[number].kernel().map(KernelLink::is_attached) {
                 Some(true) => self.while_held(number, |gateway| {
                     gateway.step_aside(number, ProgramsOf::Link);
-                    gateway.move_to_worker(number);
-                }),
-                Some(false) => self.move_to_worker(number),
+                    gateway.move_to_worker(number)
+                })??,
+                Some(false) => self.move_to_worker(number)?,
                 None => {}
             }
         }
+        Ok(())
     }
 
     /// Puts programs to work again that stand aside for a program which did not begin. Agreed SAs come back with the next SAK.
@@ -231,9 +236,12 @@ impl Gateway {
 
     fn halt(&mut self, number: usize) -> Result<HaltedLink, WorkerUnresponsive> {
         let (name, at) = (self.links[number].name().to_owned(), self.links[number].at());
-        let job = HaltLink { slot: at.slot, of: self.links[number].identity(), link: None };
+        let decision = Decision::default();
+        let of = self.links[number].identity();
+        let job = HaltLink { slot: at.slot, of, link: None, decision: decision.clone() };
         // Reports of the worker that come meanwhile are handled when its links are back: until then a change would find no link.
-        let mut link = self.workers.run(at.worker, Box::new(job))?.link.ok_or(WorkerUnresponsive)?;
+        let halted = self.workers.run_in_time(at.worker, Box::new(job), &decision)?;
+        let mut link = halted.and_then(|job| job.link).ok_or(WorkerUnresponsive)?;
         let moment = self.moment(Instant::now());
         let control = &mut self.links[number];
         let in_front = control.in_front() == Some(ProgramsOf::Cell);
@@ -256,7 +264,7 @@ impl Gateway {
     }
 
     /// A link that left its worker later than anybody waited for it goes back, if it was not removed meanwhile.
-    pub(super) fn return_late(&mut self, worker: usize, HaltLink { slot, of, link }: HaltLink) {
+    pub(super) fn return_late(&mut self, worker: usize, HaltLink { slot, of, link, .. }: HaltLink) {
         let is_here = self.links.iter().any(|control| control.identity() == of);
         if let Some(link) = link.filter(|_| is_here) {
             let datapath = Some(Datapath::Link(link));

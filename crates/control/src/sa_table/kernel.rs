@@ -57,7 +57,7 @@ impl SaTable {
                     Err(why) => done = Err(why.into()),
                 }
                 if self.enabled == Some(sak.ki) {
-                    let fragmenter = self.fragmenter(sak);
+                    let fragmenter = self.fragmenter(sak, &self.settings);
                     self.changes.list.push(SaChange::EnableTransmit { an: *an, fragmenter });
                 }
             }

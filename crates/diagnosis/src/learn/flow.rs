@@ -203,18 +203,18 @@ impl Flow {
         let median = times[times.len() / 2];
         let near = times.iter().filter(|time| **time * 2 >= median && **time * 2 <= median * 3).count();
         let percent = near * 100 / times.len();
-        if percent < CONFIDENT_PERCENT {
+        let counted = self.counted(median);
+        if counted.is_none() && percent < CONFIDENT_PERCENT {
             return Err(Irregular::Intervals(percent));
         }
-        if median < CLOCK / 2 || median > LONGEST + LONGEST / 16 {
+        if counted.is_none() && (median < CLOCK / 2 || median > LONGEST + LONGEST / 16) {
             return Err(Irregular::Cycle(median));
         }
+        let cycle = counted.unwrap_or_else(|| rounded(median));
         let silence = end.zip(self.last).map_or(Duration::ZERO, |(end, last)| end.saturating_sub(last));
-        if silence > SILENCE.max(median * SILENT_CYCLES) {
+        if silence > SILENCE.max(cycle * SILENT_CYCLES) {
             return Err(Irregular::Ended(silence));
         }
-        let counted = self.counted(median);
-        let cycle = counted.unwrap_or_else(|| rounded(median));
         let origin = if counted.is_some() { Origin::Counter } else { Origin::Timing };
         Ok(Rhythm { cycle, origin, jitter: self.jitter(cycle) })
     }
@@ -226,14 +226,21 @@ impl Flow {
         deviations.get(deviations.len() * 9 / 10).copied().unwrap_or_default()
     }
 
-    /// The cycle by the CycleCounter, if most frames agree on it and the intervals do not contradict.
+    /// The cycle by the CycleCounter, if most frames agree on it and the times do not contradict: their median, or all of them together,
+    /// which a sender or capture that does its work in bursts does not move.
     fn counted(&self, median: Duration) -> Option<Duration> {
         let mut counts: Vec<u16> = self.steps.iter().filter_map(|step| step.counted).collect();
         counts.sort_unstable();
         let count = *counts.get(counts.len() / 2)?;
         let agreeing = counts.iter().filter(|other| **other == count).count();
         let cycle = CLOCK * u32::from(count);
-        let agrees = cycle.abs_diff(median) <= median / 4 && cycle <= LONGEST;
+        let timed = self.steps.iter().filter_map(|step| Some((step.time, CLOCK * u32::from(step.counted?))));
+        let (elapsed, told) = timed
+            .fold((Duration::ZERO, Duration::ZERO), |(elapsed, told), (time, counted)| {
+                (elapsed + time, told + counted)
+            });
+        let agrees = cycle.abs_diff(median) <= median / 4 || told.abs_diff(elapsed) <= elapsed / 4;
+        let agrees = agrees && cycle <= LONGEST;
         (agreeing * 100 >= counts.len() * CONFIDENT_PERCENT && count > 0 && agrees).then_some(cycle)
     }
 }
@@ -273,6 +280,18 @@ mod tests {
         let rhythm = flow.rhythm(None).unwrap();
         assert_eq!((rhythm.cycle, rhythm.origin), (Duration::from_micros(1250), Origin::Counter));
         assert_eq!(rhythm.jitter, Duration::from_micros(33));
+    }
+
+    /// On a box that is busy with other work frames come in bursts.
+    #[test]
+    fn the_counter_decides_where_frames_come_in_bursts() {
+        let bursts = [MS / 10, MS / 10, 12 * MS, MS / 10, 3 * MS, 9 * MS - MS / 4];
+        let flow = flow(bursts.into_iter().cycle().take(96), 128);
+        let rhythm = flow.rhythm(None).unwrap();
+        assert_eq!((rhythm.cycle, rhythm.origin), (4 * MS, Origin::Counter));
+        // Of another one's cycle it says nothing.
+        let other = self::flow(bursts.into_iter().cycle().take(96), 32);
+        assert!(matches!(other.rhythm(None), Err(Irregular::Intervals(_))));
     }
 
     #[test]

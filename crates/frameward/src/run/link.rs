@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use control::LinkPlace;
 use dataplane::link::Ports;
+use dataplane::snapshot::LinkSnapshot;
 use netdev::burst::BURST_FRAMES;
 use netdev::interface::{Guard, InterfaceError, LinkState};
 use netdev::passed_on::PassedInterface;
@@ -52,6 +53,8 @@ pub(super) struct RunningLink {
     pub(super) awaits_sak: Option<(Instant, bool)>,
     /// Where it was said that its frames are protected and verified.
     place_said: Option<LinkPlace>,
+    /// The latest figures that its worker has told.
+    pub(super) snapshot: LinkSnapshot,
 }
 
 /// A link that forwards nothing until its interfaces are there and its ports can be opened.
@@ -126,6 +129,7 @@ impl RunningLink {
             kay_in_kernel: false,
             awaits_sak: None,
             place_said: None,
+            snapshot: LinkSnapshot::default(),
             config: link,
         }
     }
@@ -325,7 +329,7 @@ impl RunningLink {
 
     /// It is in no worker any more, and is started again as soon as it can be; its ports are closed.
     pub(super) fn unseat(&mut self, why: &str) -> Result<(), InterfaceError> {
-        self.is_seated = false;
+        (self.is_seated, self.snapshot) = (false, LinkSnapshot::default());
         self.wait(why.to_owned(), Instant::now());
         self.put_back()
     }

@@ -4,6 +4,7 @@ mod cell;
 mod mka;
 mod site;
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use control::{CellStatus, Gateway as Control, KeyAgreementStatus};
@@ -86,12 +87,15 @@ impl Running {
     /// The links at this moment, without verdicts.
     pub(super) fn link_reports(&mut self, cells: &[(String, CellStatus)]) -> Vec<LinkReport> {
         let snapshots = self.control.snapshots();
-        let (control, nothing) = (&self.control, LinkSnapshot::default());
-        let reports = self.links.iter().filter_map(|running| {
-            let RunningLink { config, about, .. } = running;
-            let of_link =
-                snapshots.iter().find(|(name, _)| *name == config.name).map(|(_, snapshot)| snapshot);
-            let snapshot = if running.is_seated { of_link? } else { &nothing };
+        let control = &self.control;
+        let mut snapshots: BTreeMap<String, LinkSnapshot> = snapshots.into_iter().collect();
+        let reports = self.links.iter_mut().map(|running| {
+            let of_link = snapshots.remove(&running.config.name);
+            let unread = of_link.is_none() && running.is_seated;
+            if let Some(of_link) = of_link {
+                running.snapshot = of_link;
+            }
+            let RunningLink { config, about, snapshot, .. } = &*running;
             let agreement = control.key_agreement_status(&config.name);
             let secy = secy_report(config, about, snapshot, agreement.as_ref());
             let agreed = config.mka().zip(agreement.as_ref());
@@ -101,12 +105,13 @@ impl Running {
             (report.plain.guard, report.protected.guard) = (plain, protected);
             let place = control.link_place(&config.name).filter(|_| config.has_secy() && running.is_seated);
             report.secy.path = place.as_ref().map(place_words);
-            Some(LinkReport {
+            LinkReport {
                 waiting: waiting(running),
+                unread,
                 mka: agreed.map(|(how, now)| mka::report(config, how, now)),
                 fieldbus: config.cell.as_ref().map(|cell| cell_report(cell, status)),
                 ..report
-            })
+            }
         });
         reports.collect()
     }
@@ -148,6 +153,7 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
         last_valid_seconds: None,
         concerns: Vec::new(),
         waiting: None,
+        unread: false,
         plain: port(&link.plain, &about.plain_engine, about.mtus.plain, &snapshot.plain),
         protected: port(&link.protected, &about.protected_engine, about.mtus.protected, &snapshot.protected),
         secy,

@@ -18,7 +18,7 @@ use super::passed::{
 };
 use super::{FileIdentity, cannot_start, passed, with_cure};
 use crate::privilege;
-use netdev::passed_on::pass_on;
+use netdev::passed_on::{self, pass_on};
 use report::UpgradeReport;
 
 impl Running {
@@ -38,8 +38,16 @@ impl Running {
     ) -> Result<std::convert::Infallible, String> {
         // Interfaces and carriers may have gone since.
         self.can_go_on().map_err(|refused| refused.why)?;
-        self.control.leave_kernel_for_next_program();
-        let Err(why) = self.upgrade_in_user_space(program, file, asks);
+        if !self.control.are_keys_settled() {
+            return Err(
+                "a key is being installed, or the disk has not answered yet with packet numbers; ask again"
+                    .into(),
+            );
+        }
+        let Err(why) = match self.control.leave_kernel_for_next_program() {
+            Ok(()) => self.upgrade_in_user_space(program, file, asks),
+            Err(error) => Err(error.to_string()),
+        };
         self.control.come_back_to_kernel();
         Err(why)
     }
@@ -73,6 +81,10 @@ impl Running {
     ) -> Result<std::convert::Infallible, String> {
         for running in &self.links {
             let name = &running.config.name;
+            // Its SAs have left the kernel since it was asked.
+            if let Some(why) = self.control.why_not_halted(name) {
+                return Err(format!("link {name:?} cannot be handed over: {why}"));
+            }
             let programs = self.control.passed_programs(name).map_err(|error| error.to_string())?;
             let link = halted.iter_mut().find(|halted| halted.name == *name).and_then(|halted| {
                 let about = self.about(running)?;
@@ -102,7 +114,8 @@ impl Running {
                 let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
                 Command::new(program).args(arguments).env(VARIABLE, number(&document).to_string()).exec()
             });
-        // Back to where it was.
+        // Back to where it was. A failed execve leaves a closed log deadly.
+        passed_on::ignore_sigpipe();
         let _ = privilege::set_inherited(before);
         let _ = pass_on(&descriptors, false);
         let error = error.unwrap_or_else(|error| error);
