@@ -59,7 +59,7 @@ pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern
 }
 
 /// Nothing is known of its frames.
-fn unread() -> Finding {
+pub(super) fn unread() -> Finding {
     let text = "Its worker does not answer, so nothing shows whether frames pass; the counters are those of before. If this lasts, restart the gateway.";
     Finding::alarm(State::Waiting, text)
 }

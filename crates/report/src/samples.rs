@@ -228,6 +228,7 @@ pub fn sample_site() -> SiteReport {
         verdict: Verdict::default(),
         concerns: Vec::new(),
         waiting: None,
+        unread: false,
         public_key: Some("00ff".into()),
         lan: PortReport {
             interface: "eth2".into(),

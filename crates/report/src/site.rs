@@ -29,6 +29,9 @@ pub struct SiteReport {
     pub concerns: Vec<Concern>,
     /// The missing part, if nothing passes between its LAN and its peers.
     pub waiting: Option<WaitingReport>,
+    /// Its worker has not answered: the counters are those of before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
     /// Its public key; none if all peers are plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,

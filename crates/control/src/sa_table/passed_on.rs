@@ -156,7 +156,10 @@ impl SaTable {
         }
         if let Some(ki) = enabled {
             let of = self.find(ki).ok_or("the SAK that protects is missing")?;
-            list.push(SaChange::EnableTransmit { an: of.sak.an, fragmenter: self.fragmenter(&of.sak, &self.settings) });
+            list.push(SaChange::EnableTransmit {
+                an: of.sak.an,
+                fragmenter: self.fragmenter(&of.sak, &self.settings),
+            });
         }
         (self.enabled, self.newest, self.why_user_space) = (enabled, newest, why_user_space);
         let mut changes = SaChanges { list, ..SaChanges::default() };

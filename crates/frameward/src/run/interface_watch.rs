@@ -156,7 +156,7 @@ impl Running {
                 self.ask_for_sak(link, now);
                 return None;
             }
-            // A worker that does not answer has its own notice.
+            // A worker that does not answer is told by its verdict.
             self.control.close(&link.config.name).ok()?;
             link.wait(String::new(), now);
         }
@@ -279,7 +279,7 @@ impl Running {
         let of_site =
             |link: &&mut RunningLink| link.config.in_site && link.config.name == site && link.is_seated;
         let Some(link) = self.links.iter_mut().find(of_site) else { return };
-        // A worker that does not answer has its own notice. Its ports are closed here, before its interface is put back.
+        // A worker that does not answer is told by its verdict. Its ports are closed here, before its interface is put back.
         drop(self.control.remove(site));
         if let Err(error) = link.unseat("its site is started again") {
             error!(event = "interface-not-restored", link = site, "{error}");

@@ -118,7 +118,7 @@ impl Running {
 
     /// The sites at this moment, without verdicts, and whether their figures are known.
     pub(super) fn site_reports(&mut self) -> Vec<(SiteReport, bool)> {
-        site::reports(&mut self.control, &self.sites)
+        site::reports(&mut self.control, &mut self.sites)
     }
 }
 

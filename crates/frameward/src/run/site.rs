@@ -19,6 +19,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use control::Gateway as Control;
+use dataplane::site::SiteSnapshot;
 use netdev::interface::{InterfaceError, LinkState};
 use sitelink::{Floods, ManagerStatus, PlaceState};
 use tracing::info;
@@ -52,6 +53,8 @@ pub(super) struct RunningSite {
     told_link: bool,
     /// Where it was said that frames of each peer go.
     told_places: BTreeMap<String, String>,
+    /// The latest figures that its worker has told.
+    pub(super) snapshot: SiteSnapshot,
 }
 
 impl RunningSite {
@@ -78,7 +81,8 @@ impl RunningSite {
             }
         };
         let (settings, told_places) = (settings.clone(), BTreeMap::new());
-        Self { config, works, waiting, kernel, settings, told_link: true, told_places }
+        let snapshot = SiteSnapshot::default();
+        Self { config, works, waiting, kernel, settings, told_link: true, told_places, snapshot }
     }
 
     /// Why it could not be started.
@@ -267,7 +271,7 @@ impl RunningSite {
             if self.works.as_ref().is_some_and(|works| works.is_on(seen)) || (self.config.protect && !renew) {
                 return None;
             }
-            // A worker that does not answer has its own notice.
+            // A worker that does not answer is told by its verdict.
             control.close_site(&self.config.name).ok()?;
             if let Some(works) = &self.works {
                 works.lan_is_closed();

@@ -500,6 +500,13 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             false,
             &["eth1 is missing"],
         ),
+        (
+            with(|link| link.unread = true, lively()),
+            "waiting",
+            Alarm,
+            false,
+            &["worker does not answer", "restart"],
+        ),
         (troubled(State::WrongCak, "compare the cak"), "wrong CAK", Alarm, false, &["Compare the cak."]),
         (troubled(State::WrongCkn, "compare the ckn"), "wrong CKN", Alarm, false, &["Compare the ckn."]),
         (troubled(State::OneWay, "not heard"), "one way", Alarm, false, &["Not heard."]),

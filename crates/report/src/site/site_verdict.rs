@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::link_verdict::{discards, waiting};
+use super::super::link_verdict::{discards, unread, waiting};
 use super::super::recent::RecentTraffic;
 use super::super::verdict::{Finding, Level, State, worst};
 use super::super::{Concern, Verdict};
@@ -24,6 +24,7 @@ pub struct SiteFacts {
 /// The verdict on a site, and all that is not as it should be.
 pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
     let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
+    findings.extend(report.unread.then(unread));
     // Before a channel that is away: who changes packets may have cut it, too.
     let recent = |peer: &SitePeerReport| facts.peers.get(&peer.name);
     findings.extend(report.peers.iter().filter_map(|peer| forged(peer, recent(peer)?)));
@@ -228,6 +229,10 @@ mod tests {
         site.waiting = Some(WaitingReport { seconds: 7, why, cut: false });
         let (is, found) = site_verdict(&site, &SiteFacts::default());
         assert!(found.len() == 1 && found[0].grave && found[0].text.contains("eth2"), "{found:?}");
+        assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
+        (site.waiting, site.unread) = (None, true);
+        let (is, found) = site_verdict(&site, &SiteFacts::default());
+        assert!(found[0].grave && is.text.contains("worker does not answer"), "{found:?}");
         assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
     }
 

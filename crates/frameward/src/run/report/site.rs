@@ -23,20 +23,24 @@ use report::{Counters, PortReport, Verdict, WaitingReport};
 
 /// The sites at this moment, and whether their figures are known: a busy worker may not have answered in time. A site that could not be started
 /// again has none, which is known.
-pub(super) fn reports(control: &mut Control, sites: &[RunningSite]) -> Vec<(SiteReport, bool)> {
+pub(super) fn reports(control: &mut Control, sites: &mut [RunningSite]) -> Vec<(SiteReport, bool)> {
     if sites.is_empty() {
         return Vec::new();
     }
     let mut snapshots: BTreeMap<String, SiteSnapshot> = control.site_snapshots().into_iter().collect();
-    let of = |site: &RunningSite| {
+    let of = |site: &mut RunningSite| {
         let snapshot = snapshots.remove(&site.config.name);
         let is_known = snapshot.is_some() || site.works.is_none();
-        (report(site, &snapshot.unwrap_or_default()), is_known)
+        if is_known {
+            site.snapshot = snapshot.unwrap_or_default();
+        }
+        (SiteReport { unread: !is_known, ..report(site) }, is_known)
     };
-    sites.iter().map(of).collect()
+    sites.iter_mut().map(of).collect()
 }
 
-fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
+fn report(running: &RunningSite) -> SiteReport {
+    let snapshot = &running.snapshot;
     let Site { name, lan, identity, .. } = &running.config;
     let status = running.status();
     let waiting = running.waiting.as_ref();
@@ -76,6 +80,7 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         verdict: Verdict::default(),
         concerns: Vec::new(),
         waiting,
+        unread: false,
         public_key: identity.as_ref().map(Identity::public).map(|key| key.to_string()),
         lan: PortReport {
             interface: lan.clone(),

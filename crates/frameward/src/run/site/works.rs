@@ -103,7 +103,7 @@ impl Works {
                 Ok(Self { about, prepared, channel, fallback, numbers, numbered, kernel })
             }
             Err(error) => {
-                // The line says why it did not start; a worker that does not answer has its own notice.
+                // The line says why it did not start; a worker that does not answer is told by its verdict.
                 let _ = control.remove_site(&config.name);
                 let _ = prepared.map(OwnInterface::restore);
                 Err(format!(
@@ -221,7 +221,7 @@ impl Works {
         if let Some(kernel) = &self.kernel {
             kernel.end();
         }
-        // Its ports are closed here, before its interface is put back. A worker that does not answer has its own notice.
+        // Its ports are closed here, before its interface is put back. A worker that does not answer is told by its verdict.
         drop(control.remove_site(name));
         self.prepared.map_or(Ok(()), OwnInterface::restore)
     }
