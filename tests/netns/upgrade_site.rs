@@ -14,8 +14,8 @@ use wire::EtherType;
 
 use super::onebox::{MKA, OneBox};
 use super::reload::while_they_talk;
-use super::sites::{all_up, both_ways, is_up, site_when};
-use super::upgrade::{refused, upgrade, upgraded};
+use super::sites::{all_up, both_ways};
+use super::upgrade::{upgrade, upgraded};
 use super::{DEADLINE, counter, program};
 
 /// Upgrades of each box.
@@ -167,7 +167,7 @@ fn a_link_beside_a_site_loses_no_frame() {
     let box_a = &topology.gateway_a.namespace;
     box_a.ip(&["link", "add", "lan", "type", "dummy"]).unwrap();
     box_a.ip(&["link", "set", "lan", "up"]).unwrap();
-    let site = "\n[[site]]\nname = \"line\"\nlan = \"lan\"\nbind = \"127.0.0.1:7787\"\n\
+    let site = "\n[[site]]\nname = \"line\"\nlan = \"lan\"\nbind = \"0.0.0.0:7787\"\n\
                 [[site.peer]]\nname = \"far\"\nendpoint = \"127.0.0.1:4790\"\nmode = \"plain\"\nvni = 7\n";
     let config = scratch.path().join("a.toml");
     let text = std::fs::read_to_string(&config).unwrap();
@@ -181,18 +181,4 @@ fn a_link_beside_a_site_loses_no_frame() {
     assert_eq!(a.report().unwrap().sites[0].name, "line");
     a.stop().unwrap();
     b.stop().unwrap();
-}
-
-/// The next program could load none.
-#[test]
-fn a_site_in_the_kernel_is_refused_before_anything_is_touched() {
-    let plants = Plants::build(&PlantsShape::default()).unwrap();
-    let choice = SitesChoice { io: "kernel", ..SitesChoice::default() };
-    let sites = Sites::start(program(), &plants, &choice).unwrap();
-    all_up(&sites);
-    let why = refused(&sites.scratch, "site-1");
-    assert!(why.contains("site \"plant-1\"") && why.contains("programs in the kernel"), "{why}");
-    let report = site_when(&sites.sites[0], "it goes on", |site| site.peers.iter().all(is_up));
-    assert_eq!(report.peers[0].state, "connected");
-    sites.stop().unwrap();
 }

@@ -109,7 +109,7 @@ fn machines_frames_cross_octet_for_octet_and_in_order() {
 #[test]
 fn a_secy_goes_on_in_another_link_with_other_ports() {
     let mut plants = Plants::secured_without_kay(2);
-    for round in 0..6 {
+    for round in 0..6_u32 {
         for from in 0..2 {
             let one = |number| plain(station(1 - from as u8), station(from as u8), round * 100 + number, 300);
             let frames: Vec<_> = (0..100).map(one).collect();

@@ -1,4 +1,5 @@
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::link::Transmit;
 use super::*;
@@ -85,16 +86,27 @@ fn other_programs_in_the_kernel_are_refused() {
     assert_ne!(kernel_object(), cell_object());
 }
 
-/// A gateway with a site, and its configuration.
-fn with_site() -> (Passed, Config) {
-    let file = std::env::temp_dir().join(format!("frameward-passed-site-{}.toml", std::process::id()));
+/// A configuration with a site of this LAN, for as long as it lives.
+struct Written(std::path::PathBuf);
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn written(lan: &str) -> Written {
+    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let name = format!("frameward-passed-site-{}-{number}.toml", std::process::id());
+    let file = std::env::temp_dir().join(name);
     let text = r#"
         [gateway]
         name  = "a"
         state = "/var/lib/frameward/a"
         [[site]]
         name = "line"
-        lan  = "lan0"
+        lan  = "LAN"
         bind = "127.0.0.1:7787"
         [[site.peer]]
         name     = "far"
@@ -102,9 +114,17 @@ fn with_site() -> (Passed, Config) {
         mode     = "plain"
         vni      = 7
     "#;
-    std::fs::write(&file, text).unwrap();
-    let (config, _) = config::load(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, text.replace("LAN", lan)).unwrap();
+    Written(file)
+}
+
+/// A gateway with a site, and its configuration.
+fn with_site() -> (Passed, Config) {
+    let (config, _) = config::load(&written("lan0").0).unwrap();
+    (with_site_on("lan0"), config)
+}
+
+fn with_site_on(lan: &str) -> Passed {
     let gateway = PassedGateway {
         locks: [3, 4],
         machine: None,
@@ -123,14 +143,29 @@ fn with_site() -> (Passed, Config) {
         programs: None,
     };
     let lan = PassedInterface {
-        name: "lan0".into(),
+        name: lan.into(),
         index: 1,
         descriptors: [5, 6],
         guards: Some([7, 8]),
         remaining_offloads: vec![],
     };
     let site = PassedSite::new("line".into(), Some(lan), "io says so".into());
-    (Passed::new(gateway, Vec::new(), vec![site]), config)
+    Passed::new(gateway, Vec::new(), vec![site])
+}
+
+/// All of the judgement, as the new program does it.
+#[test]
+fn a_site_is_judged_with_what_it_begins_with() {
+    let judged = |lan: &str, document: &[u8]| super::super::judge(&written(lan).0, document);
+    let document = |lan: &str| with_site_on(lan).encode().unwrap();
+    let missing = "fw-none0";
+    assert_eq!(judged(missing, &document(missing)), Ok(()), "it waits for its LAN");
+    let why = judged("lo", &document("lo")).unwrap_err();
+    assert!(why.contains("site \"line\"") && why.contains("Ethernet"), "{why}");
+    assert!(judged(missing, &document("lo")).unwrap_err().contains("other links or sites"));
+    for cut in [0, 1, 100, document(missing).len() - 1] {
+        assert!(judged(missing, &document(missing)[..cut]).unwrap_err().contains("cannot be read"));
+    }
 }
 
 #[test]
