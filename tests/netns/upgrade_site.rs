@@ -108,7 +108,7 @@ fn sites_begin_anew_and_stations_notice_nothing_but_a_pause() {
                 let (scratch, name) = (&sites.scratch, site_name(number));
                 scope.spawn(move || upgraded(scratch, &name))
             });
-            both.map(|one| one.join().unwrap());
+            println!("{mode}: both at once, frames waited {:?} ms", both.map(|one| one.join().unwrap()));
         });
         all_up_or_plain(&sites, mode);
         passes(a, b);

@@ -168,16 +168,19 @@ fn a_site_is_judged_with_what_it_begins_with() {
     }
 }
 
+/// Makes one differ from the other.
+type Change = dyn Fn(&mut Passed, &mut Config);
+
 #[test]
 fn sites_are_those_of_the_configuration_or_it_is_refused() {
-    let judged = |change: &dyn Fn(&mut Passed, &mut Config)| {
+    let judged = |change: &Change| {
         let (mut passed, mut config) = with_site();
         change(&mut passed, &mut config);
         passed.judge(&config, false)
     };
     assert_eq!(judged(&|_, _| ()), Ok(()));
     assert_eq!(judged(&|passed, _| passed.sites[0].interface = None), Ok(()), "its LAN is missing");
-    let others: [&dyn Fn(&mut Passed, &mut Config); 5] = [
+    let others: [&Change; 5] = [
         &|passed, _| passed.sites.clear(),
         &|_, config| config.sites.clear(),
         &|_, config| config.sites.push(config.sites[0].clone()),
