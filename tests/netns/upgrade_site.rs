@@ -101,7 +101,7 @@ fn sites_begin_anew_and_stations_notice_nothing_but_a_pause() {
             upgraded(&sites.scratch, &site_name(1 + (round % 2) as u8));
             all_up_or_plain(&sites, mode);
             passes(a, b);
-            both_ways(a, b, round);
+            (0..10).for_each(|number| both_ways(a, b, 10 * round + number));
         }
         std::thread::scope(|scope| {
             let both = [1, 2].map(|number| {
@@ -118,7 +118,7 @@ fn sites_begin_anew_and_stations_notice_nothing_but_a_pause() {
             let sent = frames.iter().filter(|frame| frame.direction == Direction::In);
             let payloads: Vec<_> = sent.filter_map(|frame| data(mode, &frame.octets)).collect();
             let distinct: HashSet<_> = payloads.iter().collect();
-            assert!(payloads.len() > 10, "{}", payloads.len());
+            assert!(payloads.len() > 10 * ROUNDS, "{}", payloads.len());
             assert_eq!(payloads.len(), distinct.len(), "a packet came twice");
         }
         sites.stop().unwrap();
@@ -165,8 +165,10 @@ fn a_link_beside_a_site_loses_no_frame() {
     a.stop().unwrap();
     // A LAN without machines: what counts here is that there is a site, whose peer nobody is.
     let box_a = &topology.gateway_a.namespace;
-    box_a.ip(&["link", "add", "lan", "type", "dummy"]).unwrap();
-    box_a.ip(&["link", "set", "lan", "up"]).unwrap();
+    box_a.ip(&["link", "add", "lan", "type", "veth", "peer", "name", "switch"]).unwrap();
+    for end in ["lan", "switch"] {
+        box_a.ip(&["link", "set", end, "up"]).unwrap();
+    }
     let site = "\n[[site]]\nname = \"line\"\nlan = \"lan\"\nbind = \"0.0.0.0:7787\"\n\
                 [[site.peer]]\nname = \"far\"\nendpoint = \"127.0.0.1:4790\"\nmode = \"plain\"\nvni = 7\n";
     let config = scratch.path().join("a.toml");
