@@ -15,6 +15,7 @@ use perf::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 
 use super::fieldbus::takes_redirected_frames;
 use super::sites::{all_up, site_when};
+use super::upgrade::refused;
 use super::{DEADLINE, EXPERIMENT, counter, program};
 
 const MACSEC: [u8; 2] = [0x88, 0xe5];
@@ -271,6 +272,18 @@ fn flows_of_plain_peers_cross_in_the_kernel_over_ipv6() {
 fn a_plain_site_in_the_kernel_meets_one_in_user_space() {
     let choice = SitesChoice { mode: "plain", ..SitesChoice::default() };
     known_flows_cross(&choice, ["auto", "af_xdp"], [true, false]);
+}
+
+/// The next program could load none.
+#[test]
+fn a_site_in_the_kernel_is_not_upgraded_and_goes_on() {
+    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["auto"; 2]);
+    world.cross(0, 1, 100);
+    let why = refused(&world.scratch, &site_name(1));
+    assert!(why.contains("site \"plant-1\"") && why.contains("programs in the kernel"), "{why}");
+    world.cross(0, 1, 100);
+    world.cross(1, 1, 100);
+    world.stop();
 }
 
 /// The other end of a plain peer's VXLAN is Linux's own interface, bridged to the LAN.

@@ -76,6 +76,7 @@ mod unreached;
 mod upgrade;
 mod upgrade_cell;
 mod upgrade_kernel;
+mod upgrade_site;
 mod uplink;
 mod vanish;
 mod wan;

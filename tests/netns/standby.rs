@@ -18,11 +18,12 @@ use lab::plants::{BARE, PROBE, SWITCH};
 use lab::topology::Mac;
 use lab::{Capture, PacketSocket, Plants};
 use nix::sys::signal::Signal;
-use perf::demo::sites::SitesChoice;
+use perf::demo::sites::{SitesChoice, site_name};
 use report::site::StandbyReport;
 use tunnel::standby::DEFAULT_TAKEOVER;
 
 use super::onebox::{MKA, OneBox};
+use super::upgrade::upgraded;
 use super::{DEADLINE, EXPERIMENT, counter};
 use beats::Beats;
 use flows::{Flow, Flows, LongLine};
@@ -262,7 +263,27 @@ fn a_hand_over_loses_no_frame_of_one_station_to_another() {
     boxes.stop();
 }
 
-/// As an upgrade does it: by `systemctl restart`.
+/// Its site begins anew while the other box forwards.
+#[test]
+fn a_box_that_is_upgraded_hands_over_first() {
+    let boxes = started(2000);
+    let active = ready(&boxes);
+    let line = LongLine::start(&boxes.plants, 2, FARTHER);
+    let flows = Flows::start(&boxes);
+    wait(Duration::from_millis(500));
+    upgraded(&boxes.scratch, &site_name(active as u8 + 1));
+    wait(Duration::from_millis(500));
+    let after = standby(&boxes, 1 - active);
+    assert!(after.role == "active" && after.cause.contains("handed over"), "{after:#?}");
+    until_role(&boxes, active, "standby");
+    let [there, back, _] = flows.end("upgrade");
+    assert_eq!((there.lost, back.lost), (0, 0), "{there:#?} {back:#?}");
+    drop(line);
+    boxes.secured();
+    boxes.stop();
+}
+
+/// Where it cannot be upgraded: by `systemctl restart`.
 #[test]
 fn a_box_that_is_stopped_hands_over_first() {
     let mut boxes = started(2000);

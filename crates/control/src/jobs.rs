@@ -34,7 +34,7 @@ impl Job for SwapDatapath {
     }
 }
 
-/// Takes a link out of its slot, to be passed on or to go back.
+/// Takes a link out of its slot, or out of the site there, to be passed on or to go back.
 pub(crate) struct HaltLink {
     pub(crate) slot: usize,
     /// Which link is meant ([`crate::link::LinkControl::identity`]): another one may have its slot when the job comes back.
@@ -52,8 +52,28 @@ impl Job for HaltLink {
         }
         match datapaths.remove(self.slot) {
             Some(Datapath::Link(link)) => self.link = Some(link),
-            Some(site) => datapaths.insert(self.slot, site),
+            Some(Datapath::Site(mut site)) => {
+                self.link = site.take_link();
+                datapaths.insert(self.slot, Datapath::Site(site));
+            }
             None => {}
+        }
+        Progress::Done
+    }
+}
+
+/// Puts a link back into its slot, or into the site there.
+pub(crate) struct ReturnLink {
+    pub(crate) slot: usize,
+    pub(crate) link: Option<Box<Link>>,
+}
+
+impl Job for ReturnLink {
+    fn run(&mut self, datapaths: &mut Datapaths) -> Progress {
+        let Some(link) = self.link.take() else { return Progress::Done };
+        match datapaths.site(self.slot) {
+            Some(site) => site.secure(link),
+            None => datapaths.insert(self.slot, Datapath::Link(link)),
         }
         Progress::Done
     }

@@ -94,14 +94,31 @@ impl Link {
         let Ports { pool, plain, protected } = self.ports.as_deref_mut()?;
         self.pipeline.send_all_mkpdus(pool, &mut self.to_protected, &mut **protected);
         let ports = PassedPorts { pool: pool.pass_on()?, ports: [plain.pass_on()?, protected.pass_on()?] };
-        let goes = self.waiting.is_empty() && !self.pipeline.waits_before_cover();
-        goes.then_some((ports, self.words()))
+        self.is_empty().then(|| (ports, self.words()))
+    }
+
+    /// The same of a link inside of a site: its ports end with this program, and others are opened in the next one. MKPDUs that wait are lost.
+    pub fn pass_on_without_ports(&mut self) -> Option<Vec<u64>> {
+        let mut counted = self.before;
+        let Ports { plain, protected, .. } = self.ports.as_deref_mut()?;
+        counted[0].add(&plain.counters());
+        counted[1].add(&protected.counters());
+        self.is_empty().then(|| self.words_with(&counted))
+    }
+
+    /// Whether no SDU waits in it.
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && !self.pipeline.waits_before_cover()
     }
 
     /// All that it has counted and received, for [`Link::go_on`].
     pub fn words(&self) -> Vec<u64> {
+        self.words_with(&self.before)
+    }
+
+    fn words_with(&self, counted: &[PortCounters; 2]) -> Vec<u64> {
         let mut words = Vec::new();
-        words.extend(self.before.iter().flat_map(PortCounters::values));
+        words.extend(counted.iter().flat_map(PortCounters::values));
         self.pipeline.pass_on(&mut words);
         words
     }

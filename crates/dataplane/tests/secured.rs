@@ -105,6 +105,33 @@ fn machines_frames_cross_octet_for_octet_and_in_order() {
     assert_no_chunk_is_lost(&mut plants);
 }
 
+/// As in an upgrade. A PN that came again would be late at the other end, and so would one below a window that was lost.
+#[test]
+fn a_secy_goes_on_in_another_link_with_other_ports() {
+    let mut plants = Plants::secured_without_kay(2);
+    for round in 0..6_u32 {
+        for from in 0..2 {
+            let one = |number| plain(station(1 - from as u8), station(from as u8), round * 100 + number, 300);
+            let frames: Vec<_> = (0..100).map(one).collect();
+            plants.send(from, &frames);
+            assert!(plants.collect(1 - from) == frames, "round {round}");
+        }
+        plants.go_on(round as usize % 2);
+    }
+    for own in 0..2 {
+        let link = plants.plants[own].site.as_mut().unwrap().link_mut().unwrap();
+        assert_eq!(link.pipeline().secy.transmit_counters().out_pkts_encrypted, 600);
+        let pns = link.pipeline().secy.transmit_sas().next().unwrap().pns();
+        assert_eq!(pns.next().unwrap().number(), 601);
+        let sc = link.pipeline().secy.receive_scs().next().unwrap();
+        let counters = sc.counters();
+        assert_eq!((counters.in_pkts_ok, counters.in_pkts_late, counters.in_pkts_delayed), (600, 0, 0));
+        let [lan, tunnel] = link.port_counters();
+        assert_eq!((lan.rx_frames, lan.tx_frames), (600, 600), "those of ports that have ended too");
+        assert_eq!((tunnel.rx_frames, tunnel.tx_frames), (600, 600));
+    }
+}
+
 #[test]
 fn a_group_of_three_gets_what_is_for_all_and_nobody_else_what_is_for_one() {
     let mut plants = Plants::secured(3);

@@ -243,8 +243,10 @@ impl Start {
             Some(passed) => passed.kernel_programs().map_err(|error| told(&error, Failure::Failed))?,
             None => loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default(),
         };
-        let site_programs =
-            loaded.as_ref().map(|(config, _)| run::SitePrograms::load(config)).unwrap_or_default();
+        let site_programs = match &passed {
+            Some(passed) => run::SitePrograms::none(passed.sites_in_user_space()),
+            None => loaded.as_ref().map(|(config, _)| run::SitePrograms::load(config)).unwrap_or_default(),
+        };
         privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
         let started;
         let log = match log {

@@ -236,7 +236,8 @@ fn upgrade(name: Option<&str>, patience: Duration) -> Result<(), Failure> {
     let gateway = find(&directory, name)?.gateway;
     let since = Instant::now();
     let upgraded = loop {
-        match client::upgrade(&directory, &gateway) {
+        let tell = |line| drop(print(&format_args!("{line}\n")));
+        match client::upgrade(&directory, &gateway, tell) {
             Err(error) if error.ends_by_itself() && since.elapsed() < patience => {
                 std::thread::sleep(Duration::from_secs(1));
             }

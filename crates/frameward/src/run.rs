@@ -473,12 +473,16 @@ impl Running {
         }
     }
 
-    /// Has other boxes of LANs forward, then stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
-    fn stop(mut self) -> Result<(), RunError> {
-        let left = self.sites.iter().fold(false, |left, site| site.leave(&mut self.control) | left);
-        if left {
+    /// Has other boxes of LANs forward.
+    fn leave_shared_lans(&mut self) {
+        if self.sites.iter().fold(false, |left, site| site.leave(&mut self.control) | left) {
             std::thread::sleep(DRAIN);
         }
+    }
+
+    /// Has other boxes of LANs forward, then stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
+    fn stop(mut self) -> Result<(), RunError> {
+        self.leave_shared_lans();
         self.sites.iter().for_each(RunningSite::begin_to_end);
         let lans: Vec<_> = self.sites.into_iter().filter_map(RunningSite::end).collect();
         let kept = self.control.stop();

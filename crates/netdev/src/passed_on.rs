@@ -131,6 +131,13 @@ pub struct PassedInterface {
     pub remaining_offloads: Vec<String>,
 }
 
+impl PassedInterface {
+    /// The descriptors that it names.
+    pub fn numbers(&self) -> impl Iterator<Item = RawFd> {
+        self.descriptors.into_iter().chain(self.guards.into_iter().flatten())
+    }
+}
+
 /// Where files lie that are in memory alone. systemd mounts it without the right to execute for a service with `NoExecPaths=/`: what is
 /// in them is never code, other than in a file of memfd_create(2), which has no such mount.
 const MEMORY: &str = "/dev/shm";

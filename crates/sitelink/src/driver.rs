@@ -194,7 +194,8 @@ impl<'r> Driver<'r> {
         let paths = PeerPaths::new(id, peer, settings.most_payload, |number, path| {
             self.follow_path(id, number, path)
         });
-        Peer::new(id, peer, caller, Some(session), dial, following, shared).with_paths(paths)
+        let peer = Peer::new(id, peer, caller, Some(session), dial, following, shared).with_paths(paths);
+        if settings.returns { peer.at_once() } else { peer }
     }
 
     /// The peer of this number, if it has not left.

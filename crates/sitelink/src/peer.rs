@@ -167,6 +167,12 @@ impl Peer {
         Self { paths, ..self }
     }
 
+    /// The same, called at once if it has an endpoint.
+    pub(super) fn at_once(mut self) -> Self {
+        self.call(Duration::ZERO);
+        self
+    }
+
     /// This site's address as the peer sees it.
     pub(super) fn seen_at(&self) -> Option<SocketAddr> {
         self.channel.as_ref().and(self.seen_at)

@@ -27,6 +27,8 @@ pub struct ManagerSettings {
     pub epoch_life: Duration,
     /// Octets of the largest UDP payload that is worth looking for: what the longest frame of the LAN needs.
     pub most_payload: u16,
+    /// The site was there a moment ago, and begins anew: it connects at once to peers that would otherwise be waited for.
+    pub returns: bool,
 }
 
 /// A peer.

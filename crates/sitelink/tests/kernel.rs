@@ -96,6 +96,7 @@ impl End {
             frames: tunnel::FrameKinds::ALWAYS,
             epoch_life: Duration::from_secs(1),
             most_payload: 1472,
+            returns: false,
         };
         let manager = Manager::start(settings, mailbox, consumer, socket, Some(Arc::clone(&kernel))).unwrap();
         let stop = Arc::new(AtomicBool::new(false));

@@ -55,6 +55,7 @@ pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings
         frames: frame_kinds(config),
         window: config.window,
         epoch_life: EPOCH_LIFE,
+        returns: false,
     })
 }
 

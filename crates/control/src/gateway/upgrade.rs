@@ -1,12 +1,12 @@
 //! Links that go on in the next program of this process.
 //!
-//! A link that has left its worker is control's: nobody protects a frame under its keys meanwhile, and what comes waits in its ports.
+//! A link that has left its worker is control's: nobody protects a frame under its keys meanwhile, and what comes waits in its ports. One
+//! inside of a site has left that, which stays in its worker.
 
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::Instant;
 
-use dataplane::job::Datapath;
 use dataplane::link::Link;
 use pnstore::{LeaseError, LeaseStore};
 use xdp::XdpError;
@@ -14,7 +14,7 @@ use xdp::XdpError;
 use super::Gateway;
 use crate::WorkerUnresponsive;
 use crate::cells::{CellControl, CellSettings, PassedCell};
-use crate::jobs::{Decision, HaltLink, SwapDatapath};
+use crate::jobs::{Decision, HaltLink, ReturnLink};
 use crate::kernel_link::{KernelLink, PassedKernelLink};
 use crate::kernel_ports::{PlaceWanted, ProgramsOf};
 use crate::kernel_programs::PassedKernelPrograms;
@@ -256,9 +256,9 @@ impl Gateway {
     /// Gives links back to their workers: they go on as if nothing had been.
     pub fn resume_links(&mut self, halted: Vec<HaltedLink>) {
         for HaltedLink { link, at, .. } in halted {
-            let datapath = Some(Datapath::Link(link));
             // Without room the worker is stuck; the next job reports it.
-            let _ = self.workers.submit(at.worker, Box::new(SwapDatapath { slot: at.slot, datapath }));
+            let job = ReturnLink { slot: at.slot, link: Some(link) };
+            let _ = self.workers.submit(at.worker, Box::new(job));
         }
         self.handle_held_events();
     }
@@ -267,8 +267,7 @@ impl Gateway {
     pub(super) fn return_late(&mut self, worker: usize, HaltLink { slot, of, link, .. }: HaltLink) {
         let is_here = self.links.iter().any(|control| control.identity() == of);
         if let Some(link) = link.filter(|_| is_here) {
-            let datapath = Some(Datapath::Link(link));
-            let _ = self.workers.submit(worker, Box::new(SwapDatapath { slot, datapath }));
+            let _ = self.workers.submit(worker, Box::new(ReturnLink { slot, link: Some(link) }));
         }
     }
 }
@@ -284,8 +283,10 @@ mod tests {
     use crate::StaticKeys;
     use dataplane::job::Progress;
     use dataplane::pipeline::Pipeline;
+    use dataplane::site::{DatagramConsumer, Dscp, ManagerMailbox, Site, Wan, datagrams, mailboxes};
     use dataplane::worker::Polling;
     use netdev::scheduling::Scheduling;
+    use netdev::udp::Offloads;
     use pnstore::{BLOCK_PNS, FIRST_BLOCK_PNS, LeaseName};
     use secy::{ClearVlan, SciInclusion, SecY, Settings, ValidateFrames};
     use wire::{An, MacAddr, Pn, Sci};
@@ -356,6 +357,58 @@ mod tests {
         assert!(held.0.halt_links().is_err());
         assert!(held.0.halt_links().is_err());
         assert_eq!(found_after(held), [Some(sci(1)); 20]);
+    }
+
+    /// A site without peers or ports; the manager's ends have to be kept.
+    fn site() -> (Box<Site>, ManagerMailbox, DatagramConsumer) {
+        let settings = tunnel::Settings {
+            peers: Vec::new(),
+            lan_frame: 1518,
+            limits: tunnel::Limits::DEFAULT,
+            window: 64,
+            table_seed: [0; 16],
+        };
+        let wan = Wan::open("127.0.0.1:0".parse().unwrap(), 0, &[], Offloads::default()).unwrap();
+        let (worker, manager) = mailboxes().unwrap();
+        let (producer, consumer) = datagrams();
+        (Box::new(Site::new(settings, wan, worker, producer, Dscp::All(0))), manager, consumer)
+    }
+
+    /// The site goes on until the next program begins, and has its link again if that does not.
+    #[test]
+    fn a_link_inside_of_a_site_leaves_that_and_goes_back() {
+        let path = std::env::temp_dir().join(format!("frameward-halted-in-site-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        let (of_site, _manager, _datagrams) = site();
+        gateway.add_site("a".into(), of_site).unwrap();
+        add(&mut gateway, "a", 1);
+        add(&mut gateway, "b", 2);
+        let protects = |gateway: &mut Gateway| {
+            let number = gateway.site_number("a").unwrap();
+            let look = |site: &mut Site, sci: &mut Option<Sci>| {
+                *sci = site.link().map(|link| link.pipeline().secy.sci());
+                Progress::Done
+            };
+            gateway.run_on_site(number, None, look).unwrap()
+        };
+        assert_eq!(protects(&mut gateway), Some(sci(1)));
+        for _ in 0..2 {
+            let halted = gateway.halt_links().unwrap();
+            assert_eq!(
+                halted.iter().map(|of| of.link.pipeline().secy.sci()).collect::<Vec<_>>(),
+                [sci(1), sci(2)]
+            );
+            assert!(halted.iter().all(|of| matches!(of.keys, HaltedKeys::Static { .. })));
+            assert_eq!(protects(&mut gateway), None, "the site is there, and nothing leaves its LAN");
+            gateway.resume_links(halted);
+            assert_eq!(protects(&mut gateway), Some(sci(1)));
+        }
+        gateway.remove("a").unwrap();
+        gateway.remove("b").unwrap();
+        drop(gateway.remove_site("a").unwrap());
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     /// The next program asks for as many PNs as this one would: its frames are not fewer.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // not every test uses all of it
 
-use dataplane::link::Link;
+use dataplane::link::{Link, Ports};
 use dataplane::pipeline::Pipeline;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
@@ -47,6 +47,25 @@ impl Plants {
         }
         plants
     }
+
+    /// As in an upgrade: another link goes on where that of a site was, without a KaY and with other ports.
+    pub(crate) fn go_on(&mut self, own: usize) {
+        let others: Vec<_> = (0..self.plants.len()).filter(|other| *other != own).collect();
+        let plant = &mut self.plants[own];
+        let site = plant.site.as_mut().unwrap();
+        let mut before = site.take_link().unwrap();
+        let words = before.pass_on_without_ports().unwrap();
+        let next = before.pipeline().secy.transmit_sas().next().unwrap().pns().next().unwrap();
+        drop(before);
+        let mut link = Link::closed(Pipeline::new(secy_from(own, &others, next), &[], None));
+        link.go_on(&words).unwrap();
+        let (plain, lan) = MemoryPort::pair(LAN_FRAMES);
+        let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
+        let (plain, protected) = (Box::new(plain), Box::new(QueuePort::default()));
+        link.open(Box::new(Ports { pool, plain, protected }));
+        site.secure(Box::new(link));
+        plant.lan = lan;
+    }
 }
 
 /// The replay window of SecYs: that of the tunnel, as the configuration has it.
@@ -59,6 +78,11 @@ pub(crate) fn sci_of(own: usize) -> Sci {
 
 /// The SecY of a site, with the SAs of a group.
 fn secy_of(own: usize, others: &[usize]) -> SecY {
+    secy_from(own, others, Pn::FIRST)
+}
+
+/// The same, which sends from this PN on.
+fn secy_from(own: usize, others: &[usize], first: Pn) -> SecY {
     let settings = secy::Settings {
         protect_frames: true,
         sci_inclusion: SciInclusion::Always,
@@ -72,7 +96,7 @@ fn secy_of(own: usize, others: &[usize]) -> SecY {
     let suite = CipherSuite::GcmAes128;
     let key = || Key::prepare(suite, &Sak::new(suite, &[0x5a; 16]).unwrap()).unwrap();
     let (an, mut secy) = (An::ALL[0], SecY::new(sci_of(own), settings));
-    let transmit = TransmitSa::new(an, key(), None, protection, Pn::FIRST, Pn::LAST_64).unwrap();
+    let transmit = TransmitSa::new(an, key(), None, protection, first, Pn::LAST_64).unwrap();
     secy.install_transmit(Box::new(transmit)).unwrap();
     secy.enable_transmit(an).unwrap();
     for other in others {

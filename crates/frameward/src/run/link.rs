@@ -155,9 +155,9 @@ impl RunningLink {
     }
 
     /// Its prepared interfaces, as the next program of this process goes on with them.
-    pub(super) fn pass_on(&self) -> Option<[PassedInterface; 2]> {
-        let [Some(plain), Some(protected)] = &self.prepared else { return None };
-        Some([plain.pass_on(), protected.pass_on()])
+    pub(super) fn pass_on(&self) -> Option<Vec<PassedInterface>> {
+        let sides = self.prepared.iter().zip(self.config.interfaces());
+        sides.map(|(prepared, _)| Some(prepared.as_ref()?.pass_on())).collect()
     }
 
     /// Why AF_XDP could not be had.

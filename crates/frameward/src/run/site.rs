@@ -30,6 +30,7 @@ use super::interface_looks::Seen;
 use super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::interface_watch::{PassageNews, RETRY};
 use super::link::Waiting;
+use super::upgrade::PassedSite;
 use config::check::site::lan_mtu;
 use config::check::{IN_SITE_OCTETS, interface_mtu};
 use config::{Gateway, Mtu, Site, SitePeer};
@@ -60,17 +61,17 @@ pub(super) struct RunningSite {
 impl RunningSite {
     /// Prepares the LAN's interface, binds the sockets, and gives the site to a worker and a manager. If that fails the
     /// site has [`fallen`](Self::fallen), and is started by [`poll_interfaces`](Self::poll_interfaces) as soon as that can be done.
-    /// Without the MTU of the LAN its interface is missing, and it waits for that.
+    /// Without the MTU of the LAN its interface is missing, and it waits for that. `passed`: it was in the program before this one.
     pub(super) fn start(
         gateway: &Gateway,
         config: Site,
-        lan_mtu: Option<usize>,
+        (lan_mtu, passed): (Option<usize>, Option<&PassedSite>),
         kernel: Kernel,
         control: &mut Control,
         settings: &InterfaceSettings,
     ) -> Self {
         let works = match lan_mtu {
-            Some(lan_mtu) => Works::start(gateway, &config, lan_mtu, &kernel, control, settings),
+            Some(lan_mtu) => Works::start(gateway, &config, (lan_mtu, passed), &kernel, control, settings),
             None => Err(missing(&config)),
         };
         let (works, waiting) = match works {
@@ -83,6 +84,22 @@ impl RunningSite {
         let (settings, told_places) = (settings.clone(), BTreeMap::new());
         let snapshot = SiteSnapshot::default();
         Self { config, works, waiting, kernel, settings, told_link: true, told_places, snapshot }
+    }
+
+    /// Why it cannot begin anew in the next program of this process, if it cannot. `seen`: its LAN's interface as it is now.
+    pub(super) fn why_not_anew(&self, seen: Option<LinkState>) -> Option<&'static str> {
+        if self.kernel.is_ok() {
+            return Some("it has programs in the kernel, which a start alone may load");
+        }
+        let is_elsewhere = |works: &Works| self.waiting.is_none() && works.is_elsewhere(seen);
+        self.works.as_ref().is_some_and(is_elsewhere).then_some("its interface has changed")
+    }
+
+    /// What the next program of this process begins with.
+    pub(super) fn pass_on(&self) -> PassedSite {
+        let interface = self.works.as_ref().and_then(Works::pass_on);
+        let why_user_space = self.kernel.as_ref().err().cloned().unwrap_or_default();
+        PassedSite::new(self.config.name.clone(), interface, why_user_space)
     }
 
     /// Why it could not be started.
@@ -330,8 +347,14 @@ impl RunningSite {
             Some(_) if self.config.protect => Ok(()),
             Some(works) => works.take_up(&self.config, gateway, control, &self.settings),
             None => {
-                self.works =
-                    Some(Works::start(gateway, &self.config, mtu, &self.kernel, control, &self.settings)?);
+                self.works = Some(Works::start(
+                    gateway,
+                    &self.config,
+                    (mtu, None),
+                    &self.kernel,
+                    control,
+                    &self.settings,
+                )?);
                 self.told_link = true;
                 Ok(())
             }

@@ -181,11 +181,14 @@ impl Running {
         let links = links.into_iter().map(|link| self.open_link(link, passed.as_deref_mut()));
         let links = links.collect::<Result<Vec<_>, _>>()?;
         for (site, lan) in sites.into_iter().zip(lans) {
-            let site = self.open_site(site, lan);
+            let site = self.open_site(site, lan, passed.as_deref());
             let (name, fallen) = (site.config.name.clone(), site.fallen().map(str::to_owned));
             match (lan, fallen) {
-                (Some(_), Some(why)) => return Err(RunError::Site(format!("site {name:?}: {why}"))),
-                (None, Some(why)) => info!(event = "no-frame-passes", site = name, "no frame passes: {why}"),
+                // Links that go on do not wait for a site.
+                (Some(_), Some(why)) if passed.is_none() => {
+                    return Err(RunError::Site(format!("site {name:?}: {why}")));
+                }
+                (_, Some(why)) => info!(event = "no-frame-passes", site = name, "no frame passes: {why}"),
                 (_, None) => site.announce(),
             }
             self.sites.push(site);
@@ -249,9 +252,15 @@ impl Running {
     }
 
     /// Starts a site, with its programs if it has some.
-    pub(super) fn open_site(&mut self, site: Site, lan_mtu: Option<usize>) -> RunningSite {
+    pub(super) fn open_site(
+        &mut self,
+        site: Site,
+        lan_mtu: Option<usize>,
+        passed: Option<&Passed>,
+    ) -> RunningSite {
         let kernel = self.site_programs.of(&site, self.gateway.io);
-        RunningSite::start(&self.gateway, site, lan_mtu, kernel, &mut self.control, &self.settings)
+        let passed = passed.and_then(|passed| passed.site(&site));
+        RunningSite::start(&self.gateway, site, (lan_mtu, passed), kernel, &mut self.control, &self.settings)
     }
 
     /// The MTU of a site's LAN; none if its interface is missing.
@@ -276,9 +285,12 @@ impl Running {
         if let Some(passed) = passed {
             let cell = passed.take_cell(&link.name);
             let going_on = passed.link(&link).map_err(RunError::PassedOn)?;
-            let mtus = link_mtus(&self.file, &link, &|interface| going_on.mtu(interface));
+            let mtus = link_mtus(&self.file, &link, &|interface| match link.in_site {
+                true => interface_mtu(interface),
+                false => going_on.mtu(interface),
+            });
             let mtus = mtus.map_err(RunError::Configuration)?;
-            let ready = ReadyLink::go_on(&link, mtus, (going_on, cell), &self.settings)?;
+            let ready = ReadyLink::go_on(&self.gateway, &link, mtus, (going_on, cell), &self.settings)?;
             return Ok((RunningLink::absent(link, String::new()), Some(ready)));
         }
         if let Some(missing) = missing(&link, seen(&link)?.map(|seen| seen.is_some())) {

@@ -23,7 +23,12 @@
 //!
 //! The new program judges by taking the state as a start does ([`judge`](self::judge)): but for ports, and for what moves with each frame.
 //!
-//! Left out on purpose: sites, and links that hold frames back. They are refused before anything is touched.
+//! A site begins anew in the next program, as another instance for its peers, which need no change: no seq of before comes again, and nothing
+//! that was recorded is taken. It goes on until execve, so an upgrade that fails costs it nothing. Its frames are lost until its peers are connected
+//! again. The link that protects its LAN goes on with its SAs and its KaY, and so does its LAN's interface.
+//!
+//! Left out on purpose: sites with programs in the kernel, which a start alone may load, and links that hold frames back. They are refused before
+//! anything is touched.
 
 mod handover;
 mod judge;
@@ -47,15 +52,15 @@ use super::fleet::InFleet;
 use super::interface_watch::seen;
 use super::link::RunningLink;
 use super::reload::{Loaded, read};
+use super::site::RunningSite;
 use super::{Asks, Running};
 use crate::fleet_agent::UpgradeTurn;
 use crate::membership;
 use config::change::fixed;
-use config::{Finding, Keys};
-use netdev::interface::{InterfaceError, InterfaceInfo};
-pub(super) use passed::PassedFleet;
-pub(super) use passed::PassedLink;
+use config::{Finding, Keys, Link};
+use netdev::interface::{InterfaceError, InterfaceInfo, link_state};
 pub use passed::{Passed, take_passed};
+pub(super) use passed::{PassedFleet, PassedLink, PassedSite};
 use passed::{VARIABLE, in_memory, why_not};
 use report::GatewayReport;
 use report::control_socket::Reply;
@@ -252,7 +257,7 @@ impl Running {
     }
 
     fn start_judge(&self, program: &Path, links: Vec<PassedLink>) -> io::Result<Child> {
-        let document = Passed::new(self.passed_gateway([0; 2]), links).encode()?;
+        let document = Passed::new(self.passed_gateway([0; 2]), links, self.passed_sites()).encode()?;
         let child = Command::new(program)
             .arg("go-on")
             .arg(self.fleet.as_ref().map_or(&self.file, |fleet| &fleet.file))
@@ -281,8 +286,11 @@ impl Running {
         if self.reloads.has_caught() {
             return cannot("this gateway".into(), "a thread waits for a file that a reload could not read");
         }
-        if let Some(site) = self.sites.first() {
-            return cannot(format!("site {:?}", site.config.name), "it is a site");
+        for site in &self.sites {
+            let seen = link_state(&site.config.lan).map_err(|error| error.to_string())?;
+            if let Some(why) = site.why_not_anew(seen) {
+                return cannot(format!("site {:?}", site.config.name), why);
+            }
         }
         for running in &self.links {
             let link = format!("link {:?}", running.config.name);
@@ -321,8 +329,9 @@ impl Running {
                 "the configuration has changed since it was loaded ({change}): frameward reload first"
             ));
         }
-        if !self.links.iter().map(|running| &running.config).eq(&read.links) {
-            return Err("the last reload has not changed all links: frameward reload first".into());
+        let same_sites = self.sites.iter().map(|running| &running.config).eq(&read.sites);
+        if !same_sites || !self.links.iter().map(|running| &running.config).eq(&read.links) {
+            return Err("the last reload has not changed all links and sites: frameward reload first".into());
         }
         Ok(())
     }
@@ -349,7 +358,7 @@ impl Running {
         let refused = match self.next_stage(asked.stage, &asked.program, asked.turn.as_ref()) {
             Ok(stage @ Stage::Due(_)) => {
                 info!(event = "upgrade", "becomes {}, which can go on", asked.program.display());
-                drop(reply.send(Reply::Done(Vec::new())));
+                drop(reply.send(Reply::Done(self.sites.iter().map(begins_anew).collect())));
                 // A SAK may be on its way again: it has its own time.
                 let until = Instant::now() + PATIENCE;
                 self.upgrade = Some(Asked { stage, reply: None, until, ..asked });
@@ -433,12 +442,25 @@ impl Running {
     }
 }
 
+/// What whoever asks is told of a site before.
+fn begins_anew(site: &RunningSite) -> String {
+    format!(
+        "site {:?} begins anew: none of its frames passes until its peers are connected again, mostly within a second",
+        site.config.name
+    )
+}
+
+/// The interface whose address a link's SCI has: inside of a site its only one.
+fn outermost(link: &Link) -> &str {
+    if link.in_site { &link.plain } else { &link.protected }
+}
+
 /// Whether the next program would give the link's KaY another SCI than it has: the port's address may have changed since it began.
 fn is_other_member(running: &RunningLink) -> Result<bool, InterfaceError> {
     let Keys::Agreed(mka) = &running.config.keys else { return Ok(false) };
     if mka.sci.is_some() || !running.is_open() {
         return Ok(false);
     }
-    let port = InterfaceInfo::of(&running.config.protected)?;
+    let port = InterfaceInfo::of(outermost(&running.config))?;
     Ok(mka.sci_on(MacAddr(port.mac)) != running.about.sci)
 }

@@ -155,19 +155,23 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<Rekeyed, Reques
     }
 }
 
-/// Has the gateway `name` become the program that is installed now, and waits until that runs. Returns its version, and the
-/// milliseconds for which frames waited.
+/// Has the gateway `name` become the program that is installed now, and waits until that runs. `tell` gets lines about what does not go on,
+/// before it is done. Returns its version, and the milliseconds for which frames waited.
 ///
 /// # Errors
 /// [`RequestError`]; the gateway then goes on as it was, unless it says otherwise.
-pub fn upgrade(directory: &Path, name: &str) -> Result<(String, u64), RequestError> {
+pub fn upgrade(
+    directory: &Path,
+    name: &str,
+    tell: impl FnMut(String),
+) -> Result<(String, u64), RequestError> {
     let reported =
         || -> Result<GatewayReport, RequestError> { Ok(crate::parse(name, &crate::ask(directory, name)?)?) };
     let count = |report: &GatewayReport| report.upgrade.as_ref().map_or(0, |upgrade| upgrade.count);
     let before = count(&reported()?);
     match change(directory, name, &Request::Upgrade {}) {
         Ok(Outcome { done: false, lines }) => return Err(RequestError::Refused(lines.join("\n"))),
-        Ok(Outcome { done: true, .. }) => {}
+        Ok(Outcome { done: true, lines }) => lines.into_iter().for_each(tell),
         // On a busy machine the old program may be gone before its answer is.
         Err(RequestError::Silent { source, .. })
             if matches!(source.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {
@@ -395,7 +399,7 @@ mod tests {
                 _ => Reply::Refused(vec![why.to_owned()]),
             })
             .unwrap();
-            let refused = upgrade(&runtime, "line").unwrap_err();
+            let refused = upgrade(&runtime, "line", |_| ()).unwrap_err();
             assert_eq!((refused.to_string().as_str(), refused.ends_by_itself()), (why, is_busy));
             drop(gateway);
         }

@@ -1,12 +1,16 @@
 //! Sites that restart, and channels that are cut.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use dataplane::site::ToWorker;
 use sitelink::ConnState;
 use tunnel::{Command, Generation};
 
 use super::stand::{Relay, Site, identities, peer, socket, until};
+
+/// Time for which a callee waits for the caller (`peer::GRACE`).
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Number of instances of its peer that a site has met.
 fn generations(site: &Site) -> u32 {
@@ -61,6 +65,28 @@ fn both_that_crashed_are_back_soon() {
     let took = until("up again", || near.is_up(0) && far.is_up(0));
     println!("both that crashed: back after {took:?}");
     assert_eq!((generations(&near), generations(&far)), (1, 1), "new sites");
+}
+
+/// As in an upgrade: the peer does not know that the site was away. One that begins waits for the caller half a second.
+#[test]
+fn a_callee_that_returns_calls_at_once() {
+    let [low, high] = identities();
+    let near = Site::start(&low, socket(), vec![peer(&high, None)]);
+    let begin = |returns| {
+        let far = Site::start_as(&high, socket(), vec![peer(&low, Some(near.address))], returns);
+        (until("up", || near.is_up(0) && far.is_up(0)), far)
+    };
+    let (took, mut far) = begin(false);
+    assert!(took >= GRACE, "{took:?}");
+    // A machine that is busy takes longer now and then.
+    let mut quickest = GRACE;
+    for _ in 0..10 {
+        drop(far);
+        let (took, again) = begin(true);
+        (quickest, far) = (quickest.min(took), again);
+    }
+    println!("a callee that returns: there after {quickest:?}");
+    assert!(quickest < GRACE, "{quickest:?}");
 }
 
 #[test]

@@ -75,6 +75,16 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
 
 impl Site {
     pub(crate) fn start(identity: &Identity, socket: UdpSocket, peers: Vec<ManagerPeer>) -> Self {
+        Self::start_as(identity, socket, peers, false)
+    }
+
+    /// The same; `returns` as in [`ManagerSettings`].
+    pub(crate) fn start_as(
+        identity: &Identity,
+        socket: UdpSocket,
+        peers: Vec<ManagerPeer>,
+        returns: bool,
+    ) -> Self {
         let (mailbox, manager) = mailboxes().expect("a socket pair");
         let (producer, consumer) = datagrams();
         let address = socket.local_addr().expect("an address");
@@ -88,6 +98,7 @@ impl Site {
             frames: tunnel::FrameKinds::ALWAYS,
             epoch_life: Duration::from_secs(3600),
             most_payload: 1500,
+            returns,
         };
         let manager = Manager::start(settings, manager, consumer, managers, None).expect("a manager");
         let (heard, lan) = (Arc::default(), Arc::default());

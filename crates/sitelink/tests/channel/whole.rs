@@ -58,6 +58,7 @@ impl Whole {
             frames,
             epoch_life: Duration::from_secs(3600),
             most_payload: 1560,
+            returns: false,
         };
         let manager = Some(Manager::start(settings, manager, consumer, socket, None).expect("a manager"));
         let stop = Arc::new(AtomicBool::new(false));

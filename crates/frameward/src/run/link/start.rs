@@ -131,6 +131,7 @@ impl ReadyLink {
 
     /// Goes on with a link of the program before this one. Nothing of its interfaces is changed.
     pub(in crate::run) fn go_on(
+        gateway: &Gateway,
         link: &Link,
         mtus: Mtus,
         (passed, cell): (&PassedLink, Option<Box<PassedCell>>),
@@ -138,15 +139,22 @@ impl ReadyLink {
     ) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
         let go_on = |passed: &PassedInterface| settings.go_on(passed).map_err(|error| failed(error.into()));
-        let ports = passed.ports().map_err(RunError::PassedOn)?;
-        let [plain, protected] = &passed.interfaces;
-        let (plain, protected) = (go_on(plain)?, go_on(protected)?);
-        let opened = open::go_on_with_ports([&plain, &protected], ports, passed.fallback.clone());
+        let prepared = passed.interfaces.iter().map(go_on).collect::<Result<Vec<_>, _>>()?;
+        let opened = match prepared.as_slice() {
+            [plain, protected] => {
+                let ports = passed.ports().map_err(RunError::PassedOn)?;
+                open::go_on_with_ports([plain, protected], ports, passed.fallback.clone())
+            }
+            [plain] => open_sides(plain, None, gateway),
+            _ => return Err(RunError::PassedOn(format!("link {:?} has other interfaces", link.name))),
+        };
         let OpenPorts { ports, fallback } = opened.map_err(failed)?;
+        let source = prepared.last().map_or([0; 6], |outermost| outermost.interface().mac());
+        let mut prepared = prepared.into_iter().map(Some);
         Ok(Self {
             ports: Box::new(ports),
-            source: MacAddr(protected.interface().mac()),
-            prepared: [Some(plain), Some(protected)],
+            source: MacAddr(source),
+            prepared: [prepared.next().flatten(), prepared.next().flatten()],
             mtus,
             fallback,
             record: None,

@@ -117,7 +117,7 @@ impl Running {
     }
 
     fn start_site(&mut self, config: Site, lan_mtu: usize, what: &'static str) -> bool {
-        let running = self.open_site(config, Some(lan_mtu));
+        let running = self.open_site(config, Some(lan_mtu), None);
         let name = &running.config.name;
         let fallen = running.fallen();
         if let Some(why) = fallen {

@@ -34,6 +34,11 @@ impl SitePrograms {
         Self { loaded: sites.enumerate().map(load).collect() }
     }
 
+    /// None, for these reasons by the site's name: the program before this one in its process had none either, and only a start may load some.
+    pub fn none(reasons: impl Iterator<Item = (String, String)>) -> Self {
+        Self { loaded: reasons.map(|(site, why)| (site, Err(why))).collect() }
+    }
+
     /// The programs of a site.
     pub(in crate::run) fn of(&self, site: &Site, io: Io) -> Kernel {
         site.peers_in_kernel(io)?;

@@ -13,14 +13,16 @@ use dataplane::site::{
     DatagramConsumer, Lan, ManagerMailbox, Site as Forwarding, StandbySettings, Wan, datagrams, mailboxes,
 };
 use netdev::interface::{Guard, InterfaceError, LinkState};
+use netdev::passed_on::PassedInterface;
 use netdev::udp::UdpPort;
-use sitelink::{KernelSite, Manager, ManagerStatus, PlainPeer};
+use sitelink::{KernelSite, Manager, ManagerSettings, ManagerStatus, PlainPeer};
 use tracing::{info, warn};
 use tunnel::standby::{LONGEST_TAKEOVER, Timing};
 use tunnel::{Mode, PacketOctets, PeerId};
 
 use super::super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::super::link::{allowed, io};
+use super::super::upgrade::PassedSite;
 use super::plain_peers::PlainPeers;
 use super::programs::Kernel;
 use config::site::settings::{
@@ -81,7 +83,7 @@ impl Works {
     pub(super) fn start(
         gateway: &Gateway,
         config: &Site,
-        lan_mtu: usize,
+        (lan_mtu, passed): (usize, Option<&PassedSite>),
         kernel: &Kernel,
         control: &mut Control,
         settings: &InterfaceSettings,
@@ -93,10 +95,11 @@ impl Works {
             other => other.as_ref().ok().cloned(),
         };
         let Bound { forwarding, about, prepared, fallback, mailbox, datagrams, socket } =
-            Bound::new(gateway, config, lan_mtu, kernel.as_deref(), settings)
+            Bound::new(gateway, config, (lan_mtu, passed), kernel.as_deref(), settings)
                 .map_err(|error| error.to_string())?;
         control.add_site(config.name.clone(), forwarding).map_err(|error| error.to_string())?;
-        match Channel::start(config, lan_mtu, mailbox, datagrams, socket, kernel.clone()) {
+        let parts = (mailbox, datagrams, socket);
+        match Channel::start(config, lan_mtu, passed.is_some(), parts, kernel.clone()) {
             Ok(channel) => {
                 let numbers: Vec<_> = (0..).map(PeerId).take(config.peers.len()).collect();
                 let numbered = numbers.len();
@@ -237,6 +240,16 @@ impl Works {
         (interface.index(), interface.mtu()) == (seen.index, seen.mtu)
     }
 
+    /// Whether its interface is prepared, and is gone or another one meanwhile.
+    pub(super) fn is_elsewhere(&self, seen: Option<LinkState>) -> bool {
+        self.prepared.is_some() && !self.is_on(seen)
+    }
+
+    /// Its interface, as the next program of this process goes on with it; none if its link has it.
+    pub(super) fn pass_on(&self) -> Option<PassedInterface> {
+        Some(self.prepared.as_ref()?.pass_on())
+    }
+
     /// Prepares the interface and opens the LAN port.
     pub(super) fn take_up(
         &mut self,
@@ -279,7 +292,7 @@ impl Bound {
     fn new(
         gateway: &Gateway,
         config: &Site,
-        lan_mtu: usize,
+        (lan_mtu, passed): (usize, Option<&PassedSite>),
         kernel: Option<&KernelSite>,
         interfaces: &InterfaceSettings,
     ) -> Result<Self, Box<dyn std::error::Error>> {
@@ -317,7 +330,10 @@ impl Bound {
             });
         }
         let allowed = allowed(gateway, config.allow_addresses);
-        let prepared = interfaces.prepare(&config.lan, allowed)?;
+        let prepared = match passed.and_then(|passed| passed.interface.as_ref()) {
+            Some(interface) => interfaces.go_on(interface)?,
+            None => interfaces.prepare(&config.lan, allowed)?,
+        };
         let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         if let Some(kernel) = kernel {
             kernel.begin(config.dscp.of_others(), config.cells)?;
@@ -406,14 +422,14 @@ impl Channel {
     fn start(
         config: &Site,
         lan_mtu: usize,
-        mailbox: ManagerMailbox,
-        datagrams: DatagramConsumer,
-        socket: Option<UdpSocket>,
+        returns: bool,
+        (mailbox, datagrams, socket): (ManagerMailbox, DatagramConsumer, Option<UdpSocket>),
         kernel: Option<Arc<KernelSite>>,
     ) -> std::io::Result<Self> {
         let (Some(socket), Some(settings)) = (socket, manager_settings(config, lan_mtu)) else {
             return PlainPeers::start(config, mailbox, kernel).map(Self::Plain);
         };
+        let settings = ManagerSettings { returns, ..settings };
         Manager::start(settings, mailbox, datagrams, socket, kernel).map(Self::Quic)
     }
 

@@ -12,9 +12,11 @@ use tracing::{error, info};
 
 use super::super::fleet::InFleet;
 use super::super::link::RunningLink;
+use super::super::site::RunningSite;
 use super::super::{Asks, Running};
 use super::passed::{
-    AboutLink, Passed, PassedGateway, PassedLink, VARIABLE, cell_object, in_memory, kernel_object, number,
+    AboutLink, Passed, PassedGateway, PassedLink, PassedSite, VARIABLE, cell_object, in_memory,
+    kernel_object, number,
 };
 use super::{FileIdentity, cannot_start, passed, with_cure};
 use crate::privilege;
@@ -44,6 +46,7 @@ impl Running {
                     .into(),
             );
         }
+        self.leave_shared_lans();
         let Err(why) = match self.control.leave_kernel_for_next_program() {
             Ok(()) => self.upgrade_in_user_space(program, file, asks),
             Err(error) => Err(error.to_string()),
@@ -60,7 +63,8 @@ impl Running {
         asks: &Asks,
     ) -> Result<std::convert::Infallible, String> {
         let state_lock = self.control.settle_disk().map_err(|error| error.to_string())?;
-        let mut passed = Passed::new(self.passed_gateway([state_lock, self.socket_lock]), Vec::new());
+        let gateway = self.passed_gateway([state_lock, self.socket_lock]);
+        let mut passed = Passed::new(gateway, Vec::new(), self.passed_sites());
         let mut halted = self.control.halt_links().map_err(|error| error.to_string())?;
         let why = match FileIdentity::of(program) {
             Ok(now) if now == file => self.become_next(program, &mut passed, &mut halted, asks),
@@ -120,6 +124,11 @@ impl Running {
         let _ = pass_on(&descriptors, false);
         let error = error.unwrap_or_else(|error| error);
         Err(with_cure(format!("cannot become {}", program.display()), &error))
+    }
+
+    /// Sites as the next program begins with them. They go on here until then.
+    pub(super) fn passed_sites(&self) -> Vec<PassedSite> {
+        self.sites.iter().map(RunningSite::pass_on).collect()
     }
 
     /// Facts of a link that only this thread knows. None if its interfaces are not there.

@@ -1,10 +1,11 @@
 //! State that a gateway passes on to the next program of its process: one JSON document, in memory alone.
 //!
 //! There is no key in it that anybody could use: the next program reads those of its configuration. Names of leases, and ICVs of CAKs, show that
-//! they are the same. SAKs that were agreed on are wrapped under the KEKs of their CAKs, as MKPDUs have them.
+//! they are the same. SAKs that were agreed on are wrapped under the KEKs of their CAKs, as MKPDUs have them. Sites agree on new keys.
 //! Descriptors are numbers here; [`netdev::passed_on`] has what they are.
 
 mod link;
+mod site;
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use config::suite_speed::{Antedating, SuiteSpeeds};
-use config::{Config, Link};
+use config::{Config, Link, Site};
 use control::{KernelPrograms, PassedAgreement, PassedCell, PassedKernelLink, PassedKernelPrograms};
 use dataplane::cell::CellCounters;
 use dataplane::fragmenter::FragmenterCounters;
@@ -34,9 +35,10 @@ use self::link::PassedKeys;
 use crate::membership::OnBox;
 pub(super) use link::why_not;
 pub(in crate::run) use link::{AboutLink, PassedLink};
+pub(in crate::run) use site::PassedSite;
 
 /// Format of this document. Another one is refused, whatever is different.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// Variable with the descriptor of the document, in the environment of the next program.
 pub(super) const VARIABLE: &str = "FRAMEWARD_PASSED_ON";
 /// The longest document that is read.
@@ -75,6 +77,8 @@ pub struct Passed {
     pub(in crate::run) gateway: PassedGateway,
     /// The links, in the order of the configuration.
     pub(super) links: Vec<PassedLink>,
+    /// The sites, in the order of the configuration.
+    pub(super) sites: Vec<PassedSite>,
 }
 
 /// What the whole gateway has.
@@ -121,8 +125,9 @@ pub(in crate::run) struct PassedFleet {
 }
 
 impl Passed {
-    pub(super) fn new(gateway: PassedGateway, links: Vec<PassedLink>) -> Self {
-        Self { format: FORMAT, layout: layout(), version: env!("CARGO_PKG_VERSION").into(), gateway, links }
+    pub(super) fn new(gateway: PassedGateway, links: Vec<PassedLink>, sites: Vec<PassedSite>) -> Self {
+        let version = env!("CARGO_PKG_VERSION").into();
+        Self { format: FORMAT, layout: layout(), version, gateway, links, sites }
     }
 
     pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
@@ -152,21 +157,21 @@ impl Passed {
     /// Every descriptor that it names.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
         let of_links = self.links.iter().flat_map(|link| {
-            let of_interface =
-                |of: &PassedInterface| of.descriptors.into_iter().chain(of.guards.into_iter().flatten());
             let of_ports = |of: &PassedPorts| {
                 let ports = of.ports.iter().flat_map(PassedPort::descriptors);
                 ports.chain([of.pool.file]).collect::<Vec<_>>()
             };
             let of_programs = link.programs.iter().flat_map(PassedKernelLink::descriptors);
-            let of_sides = link.interfaces.iter().flat_map(of_interface);
+            let of_sides = link.interfaces.iter().flat_map(PassedInterface::numbers);
             let of_cell = link.cell.iter().flat_map(|cell| cell.descriptors());
             of_sides.chain(link.ports.iter().flat_map(of_ports)).chain(of_programs).chain(of_cell)
         });
         let PassedGateway { locks, machine, programs, fleet, .. } = &self.gateway;
         let spare = programs.iter().flat_map(PassedKernelPrograms::descriptors);
         let of_fleet = fleet.iter().filter_map(|fleet| fleet.lock);
-        locks.iter().copied().chain(*machine).chain(of_fleet).chain(of_links).chain(spare).collect()
+        let of_sites = self.sites.iter().flat_map(PassedSite::descriptors);
+        let whole = locks.iter().copied().chain(*machine).chain(of_fleet).chain(spare);
+        whole.chain(of_links).chain(of_sites).collect()
     }
 
     /// State passed on for a link's key agreement; given out once.
@@ -207,12 +212,24 @@ impl Passed {
             }
             _ => {}
         }
-        if !config.sites.is_empty() || config.links.len() != self.links.len() {
+        let same_sites = config.sites.len() == self.sites.len()
+            && self.sites.iter().zip(&config.sites).all(|(passed, site)| passed.is_of(site));
+        if !same_sites || config.links.len() != self.links.len() {
             return Err("the configuration has other links or sites than the running gateway".into());
         }
         check_kernel_object(self.gateway.kernel_object.as_deref(), &kernel_object())?;
         check_kernel_object(self.gateway.cell_object.as_deref(), &cell_object())?;
         config.links.iter().try_for_each(|link| self.link(link).map(drop))
+    }
+
+    /// What there is for a site.
+    pub(in crate::run) fn site(&self, site: &Site) -> Option<&PassedSite> {
+        self.sites.iter().find(|passed| passed.is_of(site))
+    }
+
+    /// Reasons for which its sites have no programs in the kernel, by name.
+    pub fn sites_in_user_space(&self) -> impl Iterator<Item = (String, String)> {
+        self.sites.iter().map(|site| (site.name.clone(), site.why_user_space.clone()))
     }
 
     /// What there is for a link.

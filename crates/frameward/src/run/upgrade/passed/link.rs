@@ -22,9 +22,9 @@ use crate::run::static_keys::Granted;
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::run) struct PassedLink {
     pub(super) name: String,
-    /// Plain and protected.
-    pub(in crate::run) interfaces: [PassedInterface; 2],
-    /// Nothing where it is only judged.
+    /// Plain and protected; of a link inside of a site the plain one alone.
+    pub(in crate::run) interfaces: Vec<PassedInterface>,
+    /// Nothing where it is only judged, and of a link inside of a site: others are opened for it.
     pub(super) ports: Option<PassedPorts>,
     pub(super) keys: PassedKeys,
     /// Counters and receive state ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
@@ -42,8 +42,8 @@ pub(in crate::run) struct PassedLink {
 
 /// Facts of a link that only the main thread knows.
 pub(in crate::run) struct AboutLink {
-    /// Its prepared interfaces, plain and protected.
-    pub(in crate::run) interfaces: [PassedInterface; 2],
+    /// Its prepared interfaces, as in [`PassedLink`].
+    pub(in crate::run) interfaces: Vec<PassedInterface>,
     pub(in crate::run) fallback: Option<String>,
     pub(in crate::run) kay_in_kernel: bool,
     pub(in crate::run) last_valid: LastValid,
@@ -145,7 +145,10 @@ impl PassedLink {
         unmarked: Option<&UnmarkedKey>,
         programs: Option<PassedKernelLink>,
     ) -> Option<Self> {
-        let (ports, words) = halted.link.pass_on()?;
+        let (ports, words) = match config.in_site {
+            true => (None, halted.link.pass_on_without_ports()?),
+            false => halted.link.pass_on().map(|(ports, words)| (Some(ports), words))?,
+        };
         let keys = match &mut halted.keys {
             HaltedKeys::Static { lease: TransmitLease { name, an, through, .. }, block, express } => {
                 let secy = &halted.link.pipeline().secy;
@@ -173,7 +176,7 @@ impl PassedLink {
             return None;
         }
         let at_rest = Self::at_rest(halted.name.clone(), about, keys, cell);
-        Some(Self { ports: Some(ports), words, programs, ..at_rest })
+        Some(Self { ports, words, programs, ..at_rest })
     }
 
     /// The same without what only moves: to be judged. None if it cannot go on, or something is under way.
@@ -259,7 +262,6 @@ impl PassedLink {
 /// Reason for which a link as it is configured cannot go on in the next program, if there is one.
 pub(in crate::run::upgrade) fn why_not(link: &Link) -> Option<&'static str> {
     let reasons = [
-        (link.in_site, "it is inside of a site"),
         (!link.has_secy() && link.cell.is_none(), "it has no keys"),
         (link.mka().is_some_and(|mka| mka.record.is_some()), "its key agreement is recorded (record)"),
         (link.fragmentation.is_some_and(|how| !how.hold.is_zero()), "it holds frames back (hold)"),
