@@ -39,6 +39,8 @@ mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 pivot_root . mnt
 umount -l /mnt
+# systemd leaves that to whoever makes a container. Units get what it mounts for them, such as their credentials, by propagation.
+mount --make-rshared /
 exec env -i container=frameward-test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=console --show-status=0
 '
     group=$hierarchy/$(basename "$(dirname "$root")")-$(basename "$root")

@@ -54,7 +54,7 @@ life() {
     grep -q SIGTERM <(zcat /usr/share/man/man1/frameward-run.1.gz) || fail "the manual of run says nothing"
     grep -q replay_window <(zcat /usr/share/man/man5/frameward.toml.5.gz) || fail "frameward.toml(5) says nothing"
     jq -e '.panels | length > 10' /usr/share/doc/frameward/examples/frameward.json >/dev/null || fail "no dashboard"
-    for example in frameward-fleet.rules.yml frameward-fleet.json frameward.rules.yml prometheus.yml frameward.lua fieldbus.lua frameward-rotate.service frameward-rotate.timer; do
+    for example in frameward-fleet.rules.yml frameward-fleet.json frameward.rules.yml prometheus.yml frameward.lua fieldbus.lua frameward-rotate.service frameward-rotate.timer credentials.conf; do
         [[ -s /usr/share/doc/frameward/examples/$example ]] || fail "no $example in the package"
     done
     jq -e '.properties.gateway.required == ["name"]' /usr/share/frameward/frameward.schema.json >/dev/null \
@@ -117,6 +117,25 @@ life() {
     systemctl stop frameward@a frameward@b
     is "the end" "$(systemctl show --property Result --value frameward@a)" success
     cmp settings.before <(settings) || fail "the interfaces are not as before"
+
+    # A CAK that systemd decrypts for the gateway alone. There is no TPM here, so the host's key stands for it.
+    frameward init link --plain pa --protected xa --name sealed >/dev/null
+    sed -i 's/"sealed\.cak"/"credential:sealed.cak"/' /etc/frameward/sealed.toml
+    [[ -d /etc/credstore.encrypted ]] || install -d -m 700 /etc/credstore.encrypted
+    systemd-creds encrypt --with-key=host --name=sealed.cak /etc/frameward/sealed.cak /etc/credstore.encrypted/sealed.cak
+    rm /etc/frameward/sealed.cak /etc/frameward/sealed.bundle
+    systemctl start frameward@sealed 2>/dev/null && fail "a gateway started without its credential"
+    systemctl reset-failed frameward@sealed
+    local drop_in=/etc/systemd/system/frameward@sealed.service.d
+    install -D -m 644 /usr/share/doc/frameward/examples/credentials.conf "$drop_in/credentials.conf"
+    systemctl daemon-reload
+    systemctl start frameward@sealed || fail "no start with a credential: $(journalctl -q --no-pager -u frameward@sealed -n 5)"
+    env CREDENTIALS_DIRECTORY=/run/credentials/frameward@sealed.service frameward check /etc/frameward/sealed.toml >/dev/null \
+        || fail "root cannot check a configuration with a credential"
+    systemctl stop frameward@sealed
+    rm -r "$drop_in" /etc/frameward/sealed.toml /etc/credstore.encrypted/sealed.cak
+    grep -q '^/etc/credstore.encrypted ' before || rmdir /etc/credstore.encrypted
+    systemctl daemon-reload
 
     # A wrong configuration is not tried over and over.
     systemctl start frameward@none 2>/dev/null && fail "a gateway without a configuration started"

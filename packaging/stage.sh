@@ -29,7 +29,7 @@ install -d "$stage/bin"
 ln -s ../lib/frameward/frameward "$stage/bin/frameward"
 install -D -m 644 packaging/frameward@.service "$stage/lib/systemd/system/frameward@.service"
 install -d "$doc/examples"
-install -m 644 packaging/press-line.toml packaging/cell.toml packaging/own-user.conf \
+install -m 644 packaging/press-line.toml packaging/cell.toml packaging/own-user.conf packaging/credentials.conf \
     packaging/frameward-rotate.{service,timer} contrib/prometheus/*.yml \
     contrib/grafana/*.json tools/wireshark/{frameward,fieldbus}.lua "$doc/examples/"
 cp -r contrib/ansible "$doc/examples/"

@@ -21,6 +21,8 @@ pub struct Etcd {
     client: u16,
     peer: u16,
     tls: Option<Tls>,
+    /// Interval of notifications of watches that have nothing to tell, as its option takes it.
+    notifies: Option<&'static str>,
 }
 
 /// Files in PEM for TLS: clients have to show a certificate of the same authority.
@@ -41,11 +43,20 @@ impl Etcd {
     ///
     /// If it cannot be started.
     pub fn start(directory: &Path, tls: Option<Tls>) -> Self {
+        Self::start_notifying(directory, tls, None)
+    }
+
+    /// The same of one that notifies watches that have nothing to tell, such as every `1s`.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start_notifying(directory: &Path, tls: Option<Tls>, notifies: Option<&'static str>) -> Self {
         // Both at once, so that they differ.
         let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port on loopback"));
         let [client, peer] = listeners.map(|listener| listener.local_addr().expect("its address").port());
-        let child = spawn(directory, client, peer, tls.as_ref());
-        let mut etcd = Self { child, directory: directory.to_owned(), client, peer, tls };
+        let child = spawn(directory, client, peer, tls.as_ref(), notifies);
+        let mut etcd = Self { child, directory: directory.to_owned(), client, peer, tls, notifies };
         etcd.wait();
         etcd
     }
@@ -85,7 +96,7 @@ impl Etcd {
     ///
     /// If it cannot be started.
     pub fn restart(&mut self) {
-        self.child = spawn(&self.directory, self.client, self.peer, self.tls.as_ref());
+        self.child = spawn(&self.directory, self.client, self.peer, self.tls.as_ref(), self.notifies);
         self.wait();
     }
 
@@ -119,6 +130,19 @@ impl Etcd {
         assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     }
 
+    /// Requests for entries that it has had, as it counts them.
+    ///
+    /// # Panics
+    ///
+    /// If it does not tell.
+    pub fn reads(&self) -> u64 {
+        let told = self.ask("GET /metrics", "").expect("an answer");
+        let is_count =
+            |line: &&str| line.starts_with("grpc_server_started_total{") && line.contains("\"Range\"");
+        let line = told.lines().find(is_count).expect("a count of requests");
+        line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a number")
+    }
+
     /// Removes an entry, as whoever may write can.
     ///
     /// # Panics
@@ -147,7 +171,7 @@ impl Drop for Etcd {
     }
 }
 
-fn spawn(directory: &Path, client: u16, peer: u16, tls: Option<&Tls>) -> Child {
+fn spawn(directory: &Path, client: u16, peer: u16, tls: Option<&Tls>, notifies: Option<&str>) -> Child {
     std::fs::create_dir_all(directory).expect("a directory for etcd");
     let scheme = if tls.is_some() { "https" } else { "http" };
     let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
@@ -166,6 +190,9 @@ fn spawn(directory: &Path, client: u16, peer: u16, tls: Option<&Tls>) -> Child {
     if let Some(Tls { ca, certificate, key }) = tls {
         command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
         command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
+    }
+    if let Some(interval) = notifies {
+        command.args(["--experimental-watch-progress-notify-interval", interval]);
     }
     command
         .stdin(Stdio::null())

@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::Origin;
 use super::findings::Findings;
 use super::reference::{FLEET, RawFleet};
+use crate::key_file::named_file;
 
 /// `[fleet]`
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +34,7 @@ pub(super) fn validate(raw: &Spanned<RawFleet>, directory: &Path, findings: &mut
     Some(Fleet {
         directory: address?.get_ref().clone(),
         operator: operator?,
-        identity: directory.join(identity?.get_ref()),
+        identity: named_file(directory, identity?.get_ref()),
         line: Origin(findings.line(&section)),
     })
 }

@@ -8,12 +8,13 @@
 //!
 //! The digits may be split by white space. An identity has both keys, since any 32 octets would do for a private one: a
 //! public key that is taken for it, or a static key, is refused instead of becoming an identity that others have, too.
-//! Others must not be able to read or write the file (`secrecy.rs`).
+//! Others must not be able to read or write the file (`secrecy.rs`). It may be a credential of systemd (`credential.rs`).
 //! The memory of the key is allocated once, whole, and wiped, and so is the stack ([`suite::scrubbed`]). The key is never
 //! printed.
 
 mod cak;
 mod cell;
+mod credential;
 mod error;
 mod octets;
 mod secrecy;
@@ -26,6 +27,7 @@ use suite::{CipherSuite, Sak, scrubbed};
 
 pub use cak::{NamedCak, read_cak};
 pub use cell::{CellKey, read_master_key};
+pub use credential::named_file;
 pub use error::KeyFileError;
 use error::Reason;
 pub use octets::{fingerprint, is_zeros, zeros};

@@ -48,7 +48,7 @@ pub(super) struct KeySource<'k> {
 impl KeySource<'_> {
     /// The file that a key names.
     pub(super) fn path(&self, named: &Spanned<String>) -> PathBuf {
-        self.directory.join(named.get_ref())
+        key_file::named_file(self.directory, named.get_ref())
     }
 
     /// Content of the file that a key names, as `read` finds it. None if it cannot be had, or is zeros; then `kind` is

@@ -165,6 +165,12 @@ impl Scope<'_> {
         let cure = "; add key_file = \"FILE\"";
         let value = STATIC.key_file.required(self.label, span, raw.key_file, cure, findings)?;
         let file = keys.path(value);
+        // Marks of its use stand beside its file, and nothing can be written beside a credential.
+        if value.get_ref().starts_with("credential:") {
+            let cure = "static keys cannot be credentials, since marks of their use stand beside their file; name a file, or use [link.mka]";
+            findings.error(value.span(), format!("{}key_file: {cure}", self.label));
+            return None;
+        }
         match (keys.files.key)(&file, suite) {
             Ok(key) => Some((key, file)),
             Err(error) => {

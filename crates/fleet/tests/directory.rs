@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -159,16 +159,6 @@ fn a_list_has_what_begins_alike_at_one_revision() {
     });
 }
 
-/// Requests for entries that an etcd has had, as it counts them.
-fn reads_of(etcd: &Etcd) -> u64 {
-    let mut stream = TcpStream::connect(("127.0.0.1", etcd.port())).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-    let mut told = String::new();
-    stream.read_to_string(&mut told).unwrap();
-    let is_count = |line: &&str| line.starts_with("grpc_server_started_total{") && line.contains("\"Range\"");
-    told.lines().find(is_count).and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap()
-}
-
 #[test]
 fn a_list_of_many_short_entries_takes_few_requests_and_long_ones_among_them_stop_it_not() {
     let place = TestDirectory::new("directory-pages");
@@ -182,9 +172,9 @@ fn a_list_of_many_short_entries_takes_few_requests_and_long_ones_among_them_stop
         }
     };
     write(&mut *directory, "/p/short-", 1900, &[1; 300]);
-    let before = reads_of(&etcd);
+    let before = etcd.reads();
     assert_eq!(directory.list("/p/").unwrap().entries.len(), 1900);
-    let requests = reads_of(&etcd) - before;
+    let requests = etcd.reads() - before;
     assert!((2..=6).contains(&requests), "{requests} requests");
     // An answer has no room for this number of them, and nothing before says so.
     write(&mut *directory, "/p/tall-", 24, &vec![2; 400 << 10]);
@@ -391,56 +381,9 @@ fn a_watch_goes_on_after_etcd_was_killed_and_restarted() {
     assert_eq!(open(&both).get("/w/a").unwrap().unwrap().revision, second);
 }
 
-/// Watches until the directory is away, or something changes. A watch that tells of neither for so long does not notice.
-fn away(watcher: &mut dyn Directory, after: u64) -> DirectoryError {
-    let since = Instant::now();
-    while since.elapsed() < LONG {
-        match watcher.watch("/w/a", after, SHORT) {
-            Ok(watched) => assert_eq!(changes(watched).entries, [], "nothing passes"),
-            Err(away) => return away,
-        }
-    }
-    panic!("nobody noticed that the directory is silent");
-}
-
-/// A network that drops packets, a firewall, a member without power: connections stay, and nothing comes.
+/// With TLS a connection costs more than a request, and 5,000 agents may begin at once.
 #[test]
-fn an_etcd_that_falls_silent_is_away_and_what_was_missed_is_told_when_it_is_back() {
-    let place = TestDirectory::new("directory-silent");
-    let etcd = Etcd::start(place.path(), None);
-    let way = SilentProxy::new(etcd.port());
-    let (mut writer, mut watcher) =
-        (open(&etcd.address()), open(&format!("etcd://127.0.0.1:{}", way.port())));
-    let first = written(&mut *writer, "/w/a", b"1", 0);
-    // One that has nothing to tell is not away, for however long.
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(13) {
-        assert_eq!(changes(watcher.watch("/w/a", first, SHORT).unwrap()).entries, []);
-    }
-    way.fall_silent();
-    let second = written(&mut *writer, "/w/a", b"2", first);
-    let why = away(&mut *watcher, first).to_string();
-    assert!(why.contains("does not answer within"), "{why}");
-    way.be_whole();
-    assert_eq!(changes(watcher.watch("/w/a", first, LONG).unwrap()).entries, [entry("/w/a", b"2", second)]);
-    // The watch alone is dead: a router has forgotten its connection.
-    assert_eq!(changes(watcher.watch("/w/a", second, SHORT).unwrap()).entries, []);
-    way.forget_connections();
-    let third = written(&mut *writer, "/w/a", b"3", second);
-    let listing = changes(watcher.watch("/w/a", second, LONG).unwrap());
-    assert_eq!((listing.revision, listing.entries), (third, vec![entry("/w/a", b"3", third)]));
-    // Changes come at once again.
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| changes(watcher.watch("/w/a", third, LONG).unwrap()));
-        thread::sleep(SHORT);
-        let fourth = written(&mut *writer, "/w/a", b"4", third);
-        assert_eq!(waiting.join().unwrap().entries, [entry("/w/a", b"4", fourth)]);
-    });
-}
-
-/// With TLS a connection costs more than a request. 5,000 agents look every ten seconds.
-#[test]
-fn requests_share_a_connection_and_a_watch_has_its_own() {
+fn requests_share_a_connection_until_a_watch_takes_it_over() {
     let place = TestDirectory::new("directory-connections");
     let etcd = Etcd::start(place.path(), None);
     let way = SilentProxy::new(etcd.port());
@@ -451,7 +394,10 @@ fn requests_share_a_connection_and_a_watch_has_its_own() {
         assert_eq!(directory.get("/a").unwrap(), Some(entry("/a", &[number], revision)));
         assert!(matches!(directory.put("/a", b"late", 0).unwrap(), Put::Changed(Some(_))));
     }
-    assert_eq!(way.opened(), 1);
+    for _ in 0..3 {
+        assert_eq!(changes(directory.watch("/a", revision, SHORT).unwrap()).entries, []);
+        assert_eq!(way.opened(), 1);
+    }
     for _ in 0..3 {
         assert_eq!(changes(directory.watch("/a", revision, SHORT).unwrap()).entries, []);
         directory.get("/a").unwrap();
@@ -463,6 +409,16 @@ fn requests_share_a_connection_and_a_watch_has_its_own() {
     assert_eq!(directory.get("/a").unwrap().unwrap().revision, revision);
     assert!(since.elapsed() < Duration::from_secs(9), "{:?}", since.elapsed());
     assert_eq!(way.opened(), 3);
+    // So it does where a new watch would take it over.
+    way.forget_connections();
+    let last = written(&mut *open(&etcd.address()), "/a", b"last", revision);
+    let since = Instant::now();
+    assert_eq!(
+        changes(directory.watch_all("/a", last - 1, LONG).unwrap()).entries,
+        [entry("/a", b"last", last)]
+    );
+    assert!(since.elapsed() < Duration::from_secs(9), "{:?}", since.elapsed());
+    assert_eq!(way.opened(), 4);
 }
 
 #[test]

@@ -19,7 +19,8 @@
 //! What a gateway takes over at a start alone waits for a restart, and is on trial then. If it is taken back no reload leads to the version
 //! before: the gateway ends, and the service manager starts it with that.
 //!
-//! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile.
+//! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile. Servers are tried
+//! at another time by each agent: all of a fleet lose them at once, and come back with a TLS handshake each.
 
 mod gateway;
 mod reload;
@@ -56,9 +57,11 @@ const PROOF: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(500);
 /// Time in which the operator hears why a gateway ends. It ends all the same.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// First pause before a directory that is away is tried again.
+/// First pause before a file that is away is tried again, and a gateway that did not take a version.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause. Each takes between half of its time and all of it, so that agents do not come back at once.
+/// The same of servers: 5,000 agents come back in so many seconds, and a handshake costs a server a millisecond or two.
+const FIRST_PAUSE_OF_SERVERS: Duration = Duration::from_secs(8);
+/// Longest pause. Each takes a random part of its time, so that agents do not come back at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Interval between two heartbeats without a change. The first one behind a change comes in its second half.
 const BEAT: Duration = Duration::from_secs(fleet::BEAT);
@@ -216,9 +219,17 @@ impl Agent {
         }
     }
 
+    /// First pause before the directory is asked again that did not answer.
+    const fn first_pause(&self) -> Duration {
+        match self.directory {
+            Address::File(_) => SHORTEST_PAUSE,
+            Address::Etcd(_) => FIRST_PAUSE_OF_SERVERS,
+        }
+    }
+
     /// Follows the directory until `stop` is set, and configures `gateway`.
     pub fn run(&mut self, gateway: &dyn RunningGateway, stop: &AtomicBool) {
-        let mut told = Told { pause: SHORTEST_PAUSE, ..Told::default() };
+        let mut told = Told { pause: self.first_pause(), ..Told::default() };
         let mut directory = None;
         let version = self.folder.version();
         self.seen.begin(version);
@@ -237,7 +248,9 @@ impl Agent {
             self.reload_again(gateway, &mut told, stop);
             let followed = self.follow(&mut directory, gateway, &mut told, stop);
             // Also where nothing is wrong: a directory that forgets each watch at once is not asked without end.
-            wait(spread::at_most(told.pause), stop);
+            let pause =
+                if followed.is_ok() { spread::at_most(SHORTEST_PAUSE) } else { spread::wide(told.pause) };
+            wait(pause, stop);
             if let Err(away) = followed {
                 if !told.is_away {
                     warn!(event = "fleet-directory-away", "{away}; the gateway runs on with what it has");
@@ -302,7 +315,7 @@ impl Agent {
                 Watched::Lost => return Ok(()),
             }
             self.seen.directory(None);
-            told.pause = SHORTEST_PAUSE;
+            told.pause = self.first_pause();
             if std::mem::take(&mut told.is_away) {
                 info!(event = "fleet-directory-back", "the directory answers again");
             }
@@ -326,8 +339,8 @@ impl Agent {
             }
             Err(error) => {
                 let pause = told.beat_again.map(|(_, pause)| (2 * pause).min(LONGEST_PAUSE));
-                let again = pause.unwrap_or(SHORTEST_PAUSE);
-                told.beat_again = Some((Instant::now() + spread::at_most(again), again));
+                let again = pause.unwrap_or_else(|| self.first_pause());
+                told.beat_again = Some((Instant::now() + spread::wide(again), again));
                 if pause.is_none() {
                     warn!(
                         event = "fleet-heartbeat-lost",

@@ -30,7 +30,7 @@ use config::{Finding, is_name};
 pub use bundle::{Bundle, BundleError};
 pub use cell::{CellAnswers, cell};
 pub use link::{LinkAnswers, link};
-pub use site::{SiteAnswers, site};
+pub use site::{SiteAnswers, site, unreached};
 
 /// Where the files go, and whose they are.
 #[derive(Clone, Debug)]

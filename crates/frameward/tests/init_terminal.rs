@@ -32,6 +32,9 @@ impl Terminal {
 
 const PLAIN: &str = "The interface towards the machine";
 const PROTECTED: &str = "The interface towards the insecure network";
+/// Public keys of sites.
+const A: &str = "4a3807d064d077181cc070989e76891d20dc5559548dc2c77c1a50273882b38d";
+const B: &str = "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c";
 /// No file but those that say so.
 const NOTHING: [&str; 0] = [];
 
@@ -46,6 +49,27 @@ fn what_is_missing_is_asked_for() {
     assert_eq!(terminal.ended(directory.path(), 0), ["press.bundle", "press.cak", "press.toml"]);
     let text = fs::read_to_string(directory.path().join("press.toml")).unwrap();
     assert!(text.contains("\"plain0\"") && text.contains("\"prot0\""), "{text}");
+}
+
+#[test]
+fn a_peer_that_nobody_reaches_is_asked_about() {
+    let directory = TestDirectory::new("init-asks-via");
+    let site = |name: &str, endpoint: &str| {
+        let text = format!(
+            "init = site\nname = {name}\npublic_key = {}\n{endpoint}",
+            if endpoint.is_empty() { A } else { B }
+        );
+        fs::write(directory.path().join(format!("{name}.site")), text).unwrap();
+    };
+    site("celle", "");
+    site("dresden", "endpoint = dresden.example.net:7787\n");
+    let arguments = "site --offline --name berlin --lan lan0 --peer dresden.site --peer celle.site";
+    let mut terminal = Terminal::of_init(directory.path(), arguments);
+    terminal.wait_for("The peer that relays to celle", 1);
+    terminal.press("dresden\n");
+    terminal.wait_for("status 0\r\n", 1);
+    let text = fs::read_to_string(directory.path().join("berlin.toml")).unwrap();
+    assert!(text.contains("name       = \"celle\"\nvia        = \"dresden\"\n"), "{text}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use lab::program::Output;
 use lab::topology::{Mac, PLAIN, PROTECTED};
 use lab::{PacketSocket, Program};
 use report::GatewayReport;
@@ -15,17 +16,20 @@ use super::super::{DEADLINE, EXPERIMENT, counter, marked, next, program};
 /// Address of a machine behind the third gateway.
 const FROM_C: Mac = [2, 0, 0, 0, 0, 0xd1];
 
-/// An operator with an inventory, and boxes with agents, which share a directory in a file.
+/// An operator with an inventory, and boxes with agents, which share a directory.
 pub(super) struct Plant {
     pub(super) group: Group,
     operator: String,
+    /// Its address: a file, unless a test says otherwise before anything is published.
+    pub(super) directory: String,
 }
 
 impl Plant {
     /// With gateways that share `press`, which is a `kind` of section. Nobody has asked for their identities yet, and nothing is published.
     pub(super) fn begun(kind: &str, names: &[&str]) -> Self {
         let group = Group::new();
-        let mut plant = Self { group, operator: String::new() };
+        let directory = group.scratch.path().join("fleet.redb").display().to_string();
+        let mut plant = Self { group, operator: String::new(), directory };
         let made = plant.done(&["fleet", "operator", "--out", &plant.path("operator.key")]);
         made.trim().strip_prefix("operator = ").unwrap().trim_matches('"').clone_into(&mut plant.operator);
         for folder in ["identities", "inventory"] {
@@ -49,12 +53,17 @@ impl Plant {
     /// The same with all that the operator does before the boxes fetch.
     fn new(kind: &str, names: &[&str]) -> Self {
         let plant = Self::begun(kind, names);
-        for name in names {
-            let identity = plant.done(&["fleet", "identity", &plant.path(&format!("{name}.key"))]);
-            fs::write(plant.path(&format!("identities/{name}.identity")), identity).unwrap();
-        }
+        plant.identify(names);
         plant.publish();
         plant
+    }
+
+    /// Makes identities of boxes, and gives their public halves to the operator.
+    pub(super) fn identify(&self, names: &[&str]) {
+        for name in names {
+            let identity = self.done(&["fleet", "identity", &self.path(&format!("{name}.key"))]);
+            fs::write(self.path(&format!("identities/{name}.identity")), identity).unwrap();
+        }
     }
 
     pub(super) fn publish(&self) {
@@ -65,7 +74,7 @@ impl Plant {
 
     /// Has a box ask to be taken into the fleet, and the operator take it by its code.
     pub(super) fn enrol(&self, name: &str) {
-        let (directory, identity) = (self.path("fleet.redb"), self.path(&format!("{name}.key")));
+        let (directory, identity) = (self.directory.clone(), self.path(&format!("{name}.key")));
         let of_fleet = ["--directory", &directory, "--operator", &self.operator];
         let asked = self.done(
             &[
@@ -92,8 +101,8 @@ impl Plant {
     }
 
     /// What the operator sees of all gateways.
-    pub(super) fn fleet_status(&self) -> lab::program::Output {
-        let (identities, directory) = (self.path("identities"), self.path("fleet.redb"));
+    pub(super) fn fleet_status(&self) -> Output {
+        let (identities, directory) = (self.path("identities"), self.directory.clone());
         let of = ["--operator", &self.operator, "--identities", &identities, "--directory", &directory];
         self.group.command(&[&["fleet", "status"], &of[..]].concat())
     }
@@ -104,7 +113,7 @@ impl Plant {
         let text = format!(
             "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n[fleet]\ndirectory = \"{}\"\noperator = \"{}\"\nidentity = \"{name}.key\"\n",
             self.path(&format!("box-{name}")),
-            self.path("fleet.redb"),
+            self.directory,
             self.operator
         );
         fs::write(&file, text).unwrap();
@@ -124,10 +133,16 @@ impl Plant {
 
     /// A command of `fleet` that the operator signs.
     pub(super) fn signed(&self, arguments: &[&str]) -> String {
-        let (key, identities, directory) =
-            (self.path("operator.key"), self.path("identities"), self.path("fleet.redb"));
-        let signing = ["--signing-key", &key, "--identities", &identities, "--directory", &directory];
-        self.done(&[&["fleet"], arguments, &signing].concat())
+        let output = self.signs(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}{}", output.stdout, output.stderr);
+        output.stdout
+    }
+
+    /// The same, whatever comes of it.
+    pub(super) fn signs(&self, arguments: &[&str]) -> Output {
+        let (key, identities) = (self.path("operator.key"), self.path("identities"));
+        let signing = ["--signing-key", &key, "--identities", &identities, "--directory", &self.directory];
+        self.group.command(&[&["fleet"], arguments, &signing].concat())
     }
 
     /// A step of `fleet rotate` or `fleet revoke`.
@@ -137,7 +152,7 @@ impl Plant {
     }
 
     fn gateway(&self, command: &str, name: &str) -> Vec<String> {
-        let (directory, identity) = (self.path("fleet.redb"), self.path(&format!("{name}.key")));
+        let (directory, identity) = (self.directory.clone(), self.path(&format!("{name}.key")));
         let (state, folder) = (self.path(&format!("fleet-{name}")), self.path(&format!("box-{name}")));
         let arguments =
             ["fleet", command, "--directory", &directory, "--operator", &self.operator, "--identity"];
@@ -145,13 +160,13 @@ impl Plant {
         arguments.map(str::to_owned).collect()
     }
 
-    fn fetch(&self, name: &str) {
+    pub(super) fn fetch(&self, name: &str) {
         let arguments = self.gateway("fetch", name);
         self.done(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     /// The gateway, with what was fetched.
-    fn run(&self, name: &str, namespace: &lab::Namespace) -> Program {
+    pub(super) fn run(&self, name: &str, namespace: &lab::Namespace) -> Program {
         let runtime = format!("FRAMEWARD_RUNTIME_DIR={}", self.path("run"));
         let file = self.path(&format!("box-{name}/current/frameward.toml"));
         let command = ["env", &runtime, program().to_str().unwrap(), "run", "--keep-user", &file];
@@ -160,7 +175,7 @@ impl Plant {
         program
     }
 
-    fn follow(&self, name: &str) -> Program {
+    pub(super) fn follow(&self, name: &str) -> Program {
         let runtime = format!("FRAMEWARD_RUNTIME_DIR={}", self.path("run"));
         let arguments = self.gateway("follow", name);
         let begin = ["env", &runtime, program().to_str().unwrap()];

@@ -25,6 +25,16 @@ pub(super) enum Reason {
     Missing(io::Error),
     #[error("cannot be read: {0}; let the gateway's user read it")]
     Unreadable(io::Error),
+    #[error(
+        "is a credential, and $CREDENTIALS_DIRECTORY is not set; systemd sets it for a unit with LoadCredentialEncrypted=. By hand, while that unit runs: CREDENTIALS_DIRECTORY=/run/credentials/UNIT.service"
+    )]
+    NoCredentials,
+    #[error("is no name of a credential; write credential:NAME, without / and :")]
+    CredentialName,
+    #[error(
+        "is no credential of this unit; add LoadCredentialEncrypted=NAME:FILE to it, and restart it: a reload loads none"
+    )]
+    NotLoaded,
     #[error("is no regular file; name one")]
     Irregular,
     #[error("can be read by others (mode {mode:04o}); chmod 600 {}", path.display())]

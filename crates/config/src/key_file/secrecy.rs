@@ -1,7 +1,8 @@
 //! Whether a file is kept secret.
 //!
 //! It must be a regular one, of root or of the running user (root also reads the packaged gateway's), and without any
-//! permission for others: whoever can read the key can forge frames, whoever can write it can put their own in its place.
+//! permission for others: whoever can read the key can forge frames, whoever can write it can put their own in its place. Credentials are as
+//! systemd leaves them ([`super::credential`]).
 //! The checks are made on the opened file, so that it cannot be exchanged in between.
 
 use std::fs::{self, Metadata};
@@ -10,6 +11,7 @@ use std::path::Path;
 
 use nix::unistd::{User, geteuid};
 
+use super::credential::{credentials, is_of_systemd};
 use super::error::{KeyFileError, Reason};
 
 const ROOT: u32 = 0;
@@ -29,12 +31,22 @@ pub fn check_file(path: &Path) -> Result<(), KeyFileError> {
 }
 
 pub(super) fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
-    check_secrecy_for(metadata, path, geteuid().as_raw())
+    check_secrecy_of(metadata, path, geteuid().as_raw(), credentials().as_deref(), (ROOT, ROOT))
 }
 
-fn check_secrecy_for(metadata: &Metadata, path: &Path, reader: u32) -> Result<(), Reason> {
+/// The same for a reader with these credentials. `root`: user and group of what systemd leaves as root's.
+pub(super) fn check_secrecy_of(
+    metadata: &Metadata,
+    path: &Path,
+    reader: u32,
+    credentials: Option<&Path>,
+    root: (u32, u32),
+) -> Result<(), Reason> {
     if !metadata.is_file() {
         return Err(Reason::Irregular);
+    }
+    if is_of_systemd(metadata, path, credentials, root) {
+        return Ok(());
     }
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
@@ -89,13 +101,13 @@ mod tests {
         let refused = |owner: u32, reader: u32| {
             let metadata = fs::metadata(&path).unwrap();
             assert_eq!(metadata.uid(), owner);
-            match check_secrecy_for(&metadata, &path, reader) {
+            match check_secrecy_of(&metadata, &path, reader, None, (ROOT, ROOT)) {
                 Err(Reason::Foreign { owner: named }) => assert_eq!(named, owner),
                 other => panic!("{reader} reads a file of {owner}: {other:?}"),
             }
         };
         if own != ROOT {
-            check_secrecy_for(&fs::metadata(&path).unwrap(), &path, own).unwrap();
+            check_secrecy_of(&fs::metadata(&path).unwrap(), &path, own, None, (ROOT, ROOT)).unwrap();
             refused(own, own + 1);
             return;
         }

@@ -8,6 +8,7 @@ use suite::Secret;
 use suite::identity::IDENTITY_KEY_OCTETS;
 use zeroize::Zeroizing;
 
+use super::credential::{credentials, is_credential, refusal};
 use super::error::{LARGEST_FILE, Reason};
 use super::secrecy::check_secrecy;
 
@@ -16,7 +17,11 @@ pub(super) const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
 
 /// Content of a file that is kept secret. Wiped when dropped.
 pub(super) fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
+    if let Some(refusal) = refusal(path) {
+        return Err(refusal);
+    }
     let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound if is_credential(path, credentials().as_deref()) => Reason::NotLoaded,
         io::ErrorKind::NotFound => Reason::Missing(error),
         _ => Reason::Unreadable(error),
     };

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::{EXAMPLE, Key, SECTIONS, Section};
 
 const HEAD: &str = "A configuration is a file in TOML. It has one `[gateway]` and any number of links, sites and fieldbuses. Unknown keys are \
-errors. Paths of key files are relative to the directory of the configuration.";
+errors. Paths of key files are relative to the directory of the configuration. Those of CAKs, master keys and identities may be \
+`credential:NAME`, a credential of systemd: the file `NAME` in `$CREDENTIALS_DIRECTORY`.";
 const TOOLS: &str = "`frameward check FILE` checks a configuration as a whole, with the rules about several keys at once. \
 `frameward schema` prints a JSON Schema of it: editors with TOML support check and complete with it as you type. Save it, and \
 name it in the first line of the configuration: `#:schema ./frameward.schema.json`.";

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!  etcd://HOST:PORT,HOST:PORT...                                     without TLS: for loopback, or inside of a tunnel
-//!  etcds://HOST:PORT,...?ca=FILE[&certificate=FILE&key=FILE]         with TLS, in PEM files
+//!  etcds://HOST:PORT,...?ca=FILE[&certificate=FILE&key=FILE]         with TLS, in PEM files, or credential:NAME
 //!  everything else                                                   a file
 //! ```
 
 use std::ffi::OsString;
 use std::fmt;
 use std::iter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use config::key_file::named_file;
 
 use super::etcd::{EtcdAddress, TlsFiles};
 
@@ -88,7 +90,7 @@ fn tls_files(settings: &str) -> Result<TlsFiles, &'static str> {
             "key" => &mut key,
             _ => return Err("its settings are ca, certificate and key"),
         };
-        if file.is_empty() || place.replace(PathBuf::from(file)).is_some() {
+        if file.is_empty() || place.replace(named_file(Path::new(""), file)).is_some() {
             return Err("a setting is empty or stands there twice");
         }
     }

@@ -64,7 +64,12 @@ Examples:
 With --cak the boxes protect the frames of machines without MACsec. Make the CAK once, and carry it
 to all sites over a secret channel:
   frameward keygen cak --out /etc/frameward/plants.cak
-  frameward init site --name berlin --lan enp3s0 --cak plants.cak --peer dresden.site")]
+  frameward init site --name berlin --lan enp3s0 --cak plants.cak --peer dresden.site
+
+Sites without an endpoint reach each other through one that has one. That one has --relay:
+  frameward init site --name berlin --lan enp3s0 --peer dresden.site --peer celle.site --via dresden
+  frameward init site --name celle --lan enp3s0 --peer dresden.site --peer berlin.site --via dresden
+  frameward init site --name dresden --lan enp3s0 --peer berlin.site --peer celle.site --relay")]
     Site {
         /// The name of site, gateway and files
         #[arg(long)]
@@ -84,6 +89,12 @@ to all sites over a secret channel:
         /// Protect the LAN with MACsec under this CAK, which all sites have
         #[arg(long, value_name = "FILE")]
         cak: Option<String>,
+        /// The peer that relays to all peers without an endpoint
+        #[arg(long, value_name = "NAME", requires = "peer")]
+        via: Option<String>,
+        /// Relay between the peers
+        #[arg(long, requires = "peer")]
+        relay: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -159,7 +170,7 @@ impl Init {
                 let answers = CellAnswers { name, plain, protected, local, relations };
                 init::cell(&place.setting()?, &answers, bundle.as_ref())
             }
-            Self::Site { name, lan, bind, endpoint, peer, cak, place } => {
+            Self::Site { name, lan, bind, endpoint, peer, cak, via, relay, place } => {
                 let mut asks = Asks::new("site", place.offline);
                 let name = asks.one(name, "--name NAME", "The site's name");
                 let lan = if peer.is_empty() {
@@ -170,7 +181,11 @@ impl Init {
                 asks.all_answered()?;
                 let read = |file: PathBuf| Bundle::read(&file, "site").map_err(InitError::from);
                 let peers = peer.into_iter().map(read).collect::<Result<Vec<_>, _>>().map_err(refused)?;
-                init::site(&place.setting()?, &SiteAnswers { name, lan, bind, endpoint, cak }, &peers)
+                let setting = place.setting()?;
+                let mut answers = SiteAnswers { name, lan, bind, endpoint, cak, via, relay };
+                let unreached = init::unreached(&setting, &answers, &peers).map_err(InitError::from);
+                answers.via = answers.via.or(asks.relay(&unreached.map_err(refused)?));
+                init::site(&setting, &answers, &peers)
             }
         };
         made.map_err(refused)?.iter().try_for_each(|line| print(&format_args!("{line}\n")))
@@ -255,6 +270,15 @@ impl Asks {
         }
         self.missing.push(option);
         String::new()
+    }
+
+    /// The peer that relays to those that are not reached, if there are any. It may be left open.
+    fn relay(&mut self, unreached: &[&str]) -> Option<String> {
+        if unreached.is_empty() {
+            return None;
+        }
+        let unreached = unreached.join(" and ");
+        self.ask(&format!("The peer that relays to {unreached}, which has no endpoint; leave empty for none"))
     }
 
     /// Asked for again until the answer is empty.

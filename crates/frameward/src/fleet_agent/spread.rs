@@ -20,6 +20,11 @@ pub(super) fn at_most(time: Duration) -> Duration {
     time / 2 + part_of(time / 2)
 }
 
+/// Something between an eighth of a time and all of it, for a pause from which all agents of a fleet come back: the wider, the fewer of them at once.
+pub(super) fn wide(time: Duration) -> Duration {
+    time / 8 + part_of(time * 7 / 8)
+}
+
 /// Time of the next heartbeat after one at `now`. All agents of a fleet may have had news at once: the next one comes in the second half of an
 /// interval, and each further one an interval later.
 pub(super) fn next_beat(now: Instant, had_news: bool) -> Instant {
@@ -49,5 +54,6 @@ mod tests {
         assert_eq!(next_beat(now, false) - now, BEAT);
         let pause = Duration::from_secs(60);
         are_spread(|| at_most(pause), pause / 2, pause);
+        are_spread(|| wide(pause), pause / 8, pause);
     }
 }

@@ -19,7 +19,7 @@ use config::key_file;
 const LARGEST: u64 = 1 << 16;
 
 /// Why a bundle is of no use.
-#[derive(Debug, thiserror::Error)]
+#[derive(PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BundleError(String);
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use suite::identity::PublicKey;
 
-use super::bundle::Bundle;
+use super::bundle::{Bundle, BundleError};
 use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeygenError};
 use config::key_file;
@@ -22,6 +22,29 @@ pub struct SiteAnswers {
     pub endpoint: Option<String>,
     /// The CAK of all sites, if they protect their LANs; relative to the configuration.
     pub cak: Option<String>,
+    /// The peer that relays to those that have no endpoint.
+    pub via: Option<String>,
+    /// This site relays between its peers.
+    pub relay: bool,
+}
+
+/// Names of peers without an endpoint, if this site has none either and another peer has one: neither can connect to the other, and that one can relay.
+///
+/// # Errors
+/// If a peer has no name, or this site's own file cannot be read.
+pub fn unreached<'p>(
+    setting: &Setting,
+    answers: &SiteAnswers,
+    peers: &'p [Bundle],
+) -> Result<Vec<&'p str>, BundleError> {
+    let has_endpoint = |bundle: &Bundle| bundle.values("endpoint").next().is_some();
+    let own = setting.directory.join(format!("{}.site", answers.name));
+    let is_reached =
+        answers.endpoint.is_some() || (own.exists() && has_endpoint(&Bundle::read(&own, "site")?));
+    if is_reached || answers.via.is_some() || !peers.iter().any(has_endpoint) {
+        return Ok(Vec::new());
+    }
+    peers.iter().filter(|peer| !has_endpoint(peer)).map(Bundle::name).collect()
 }
 
 /// Sets a site up: without peers its identity and what to carry to the others; with their bundles its configuration, too.
@@ -41,6 +64,11 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
         public
     };
     bundle(&mut files, answers, public)?;
+    for peer in unreached(setting, answers, peers)? {
+        files.say(format!(
+            "warning: neither this site nor {peer} has an endpoint, so they do not reach each other; use --via NAME, the peer that relays between them"
+        ));
+    }
     if peers.is_empty() {
         let carried = files.path("site");
         files.say(format!("public_key = \"{public}\""));
@@ -58,6 +86,9 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
         quoted(&answers.bind),
         quoted(&format!("{name}.key"))
     );
+    if answers.relay {
+        text.push_str("relay    = true\n");
+    }
     if let Some(cak) = &answers.cak {
         let _ = write!(text, "protect  = true\n\n[site.mka]\ncak_file = {}\n", quoted(cak));
     }
@@ -66,6 +97,8 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
         let _ = write!(text, "\n[[site.peer]]\nname       = {}\n", quoted(peer.name()?));
         if let Some(endpoint) = peer.values("endpoint").next() {
             let _ = writeln!(text, "endpoint   = {}", quoted(endpoint));
+        } else if let Some(via) = answers.via.as_ref().filter(|via| peer.name() != Ok(via.as_str())) {
+            let _ = writeln!(text, "via        = {}", quoted(via));
         }
         let _ = writeln!(text, "public_key = {}", quoted(public));
         files.say(format!(

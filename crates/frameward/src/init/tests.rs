@@ -149,6 +149,8 @@ fn two_sites_exchange_public_keys_and_nothing_else() {
         bind: "0.0.0.0:7787".into(),
         endpoint: endpoint.map(str::to_owned),
         cak: None,
+        via: None,
+        relay: false,
     };
     let first = answers("dresden", Some("dresden.example.net:7787"));
     site(&setting(&dresden), &first, &[]).unwrap();
@@ -178,6 +180,64 @@ fn two_sites_exchange_public_keys_and_nothing_else() {
     }
 }
 
+/// Two spokes behind NAT and a hub, each from the files that the others made.
+#[test]
+fn sites_without_an_endpoint_reach_each_other_through_a_peer() {
+    let answers = |name: &str, endpoint: Option<&str>, via: Option<&str>| SiteAnswers {
+        name: name.into(),
+        lan: "eth2".into(),
+        bind: "0.0.0.0:7787".into(),
+        endpoint: endpoint.map(str::to_owned),
+        cak: None,
+        via: via.map(str::to_owned),
+        relay: via.is_none() && endpoint.is_some(),
+    };
+    let names = ["dresden", "berlin", "celle"];
+    let places = names.map(|name| TestDirectory::new(&format!("init-via-{name}")));
+    let at = |name: &str| &places[names.iter().position(|one| *one == name).unwrap()];
+    let hub = answers("dresden", Some("dresden.example.net:7787"), None);
+    for site_answers in [&hub, &answers("berlin", None, None), &answers("celle", None, None)] {
+        site(&setting(at(&site_answers.name)), site_answers, &[]).unwrap();
+    }
+    let bundle = |name: &str| Bundle::read(&at(name).path().join(format!("{name}.site")), "site").unwrap();
+    let config = |name: &str| {
+        let (mut config, _) = config::load(&at(name).path().join(format!("{name}.toml"))).unwrap();
+        config.sites.remove(0)
+    };
+    // Nobody said how, so they say that they do not.
+    let open = answers("berlin", None, None);
+    let peers = [bundle("dresden"), bundle("celle")];
+    assert_eq!(unreached(&setting(at("berlin")), &open, &peers).unwrap(), ["celle"]);
+    let said = site(&setting(at("berlin")), &open, &peers).unwrap();
+    assert!(
+        said.iter().any(|line| line.contains("neither this site nor celle has an endpoint")),
+        "{said:#?}"
+    );
+    std::fs::remove_file(at("berlin").path().join("berlin.toml")).unwrap();
+    // A relay that is no peer is refused as the configuration refuses it.
+    let wrong = site(&setting(at("berlin")), &answers("berlin", None, Some("essen")), &peers).unwrap_err();
+    assert!(matches!(wrong, InitError::Refused(_)), "{wrong}");
+    for (name, other) in [("berlin", "celle"), ("celle", "berlin")] {
+        let peers = [bundle("dresden"), bundle(other)];
+        let said = site(&setting(at(name)), &answers(name, None, Some("dresden")), &peers).unwrap();
+        assert!(!said.iter().any(|line| line.starts_with("warning")), "{said:#?}");
+        let config = config(name);
+        let via: Vec<_> =
+            config.peers.iter().map(|peer| peer.via.as_ref().map(|hub| hub.name.as_str())).collect();
+        assert_eq!((via, config.relay), (vec![None, Some("dresden")], false), "{name}");
+    }
+    // Its own endpoint stands in its file.
+    let peers = [bundle("berlin"), bundle("celle")];
+    assert!(
+        unreached(&setting(at("dresden")), &SiteAnswers { endpoint: None, ..hub.clone() }, &peers)
+            .unwrap()
+            .is_empty()
+    );
+    site(&setting(at("dresden")), &hub, &peers).unwrap();
+    let config = config("dresden");
+    assert!(config.relay && config.peers.iter().all(|peer| peer.via.is_none()));
+}
+
 #[test]
 fn a_site_with_a_cak_protects_its_lan() {
     let at = TestDirectory::new("init-protects");
@@ -187,6 +247,8 @@ fn a_site_with_a_cak_protects_its_lan() {
         bind: "0.0.0.0:7787".into(),
         endpoint: None,
         cak: cak.map(str::to_owned),
+        via: None,
+        relay: false,
     };
     let other = TestDirectory::new("init-protects-other");
     let there = SiteAnswers { name: "berlin".into(), ..answers(None) };

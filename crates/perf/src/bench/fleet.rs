@@ -50,7 +50,7 @@ pub const BENCH: &str = "fleet";
 pub const AGENTS: [u32; 5] = [100, 500, 1000, 2500, 5000];
 /// The smallest fleet: two groups.
 pub const FEWEST: u32 = 20;
-/// The largest fleet: etcd takes two connections of each agent.
+/// The largest fleet: etcd takes one connection of each agent, and a second one now and then.
 pub const MOST: u32 = 9000;
 
 /// Figure of the time until all first versions are published.
@@ -100,7 +100,7 @@ pub struct Effort {
     pub agents: Vec<u32>,
     /// Gateways that are revoked, each of another group.
     pub rounds: u32,
-    /// Time at rest. An agent looks every ten seconds.
+    /// Time at rest. etcd notifies each watch every ten seconds.
     pub rest: Duration,
 }
 

@@ -169,9 +169,13 @@ impl WatchRequest {
         Self { key: encoded(prefix.as_bytes()), range_end: Some(encoded(&behind(prefix))) }
     }
 
-    /// Asks for all changes from a revision on.
+    /// Asks for all changes from a revision on, and for notifications while there are none.
     pub(super) fn from(&self, revision: u64) -> serde_json::Value {
-        let mut request = serde_json::json!({ "key": self.key, "start_revision": revision.to_string() });
+        let mut request = serde_json::json!({
+            "key": self.key,
+            "start_revision": revision.to_string(),
+            "progress_notify": true,
+        });
         if let Some(end) = &self.range_end {
             request["range_end"] = end.as_str().into();
         }

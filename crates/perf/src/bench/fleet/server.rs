@@ -144,6 +144,8 @@ fn spawn(place: &Path, client: u16, peer: u16, counts: u16) -> Result<Child, Fle
         ("--initial-advertise-peer-urls", &peer),
         ("--initial-cluster", &format!("default={peer}")),
         ("--listen-metrics-urls", &format!("http://127.0.0.1:{counts}")),
+        // As the book says. Agents then read nothing while nothing changes.
+        ("--experimental-watch-progress-notify-interval", "10s"),
     ] {
         command.args([option, value]);
     }

@@ -43,14 +43,14 @@ const SHOWN: [Shown; 4] = [
         title: "Memory of the operator's commands and of etcd",
         unit: "MiB",
         curves: &[(CONTROLLER, Kind::Ours), (ETCD, Kind::Limit)],
-        caption: "The most that render, apply or revoke had resident, and what etcd has at rest with two connections of each agent.",
+        caption: "The most that render, apply or revoke had resident, and what etcd has at rest with a watch of each agent.",
     },
     Shown {
         id: "fleet-rest",
         title: "A fleet at rest",
         unit: "1/s",
         curves: &[(REQUESTS, Kind::Ours), (HEARTBEATS, Kind::Ours2)],
-        caption: "Requests that etcd gets while nothing changes, and how many of them are heartbeats. Each agent looks every ten seconds whether etcd is still there.",
+        caption: "Requests that etcd gets while nothing changes, and how many of them are heartbeats. Agents read nothing: etcd notifies their watches every ten seconds.",
     },
 ];
 
