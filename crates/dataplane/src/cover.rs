@@ -10,7 +10,11 @@
 //!
 //! Ticks have a grid of their own. The number of frames that leave in a turn depends on the time alone, never on the queue.
 //! A worker that was late sends the ticks of the last [`LATEST`]; ticks before those are left out, so that what was kept up
-//! does not leave in a burst that tells for how long. A tick without an SA or a free chunk is left out too.
+//! does not leave in a burst that tells for how long. A tick without a PN or a free chunk is left out too.
+//! The frames of ticks leave before anything that came is taken, and a worker takes nothing shortly before a tick
+//! ([`crate::worker::TICK_LEAD`]): so the moment does not depend on what came.
+//!
+//! What waits while no frame leaves for [`QUEUE_TIME`] is discarded: machines would get it before what is true by then.
 //!
 //! An SDU whose parts would be under two SAs, or under PNs with a gap, begins anew: no receiver would join them.
 //!
@@ -37,8 +41,8 @@ pub const LATEST: Duration = Duration::from_millis(10);
 const QUEUE_OCTETS: usize = 256 * 1024;
 /// Octets that the shortest queue holds: some of the longest SDUs.
 const LEAST_QUEUE_OCTETS: usize = 32 * 1024;
-/// Time in which a full queue leaves, between these bounds.
-const QUEUE_TIME: Duration = Duration::from_millis(200);
+/// Time in which a full queue leaves, between these bounds. What waits while no frame leaves for so long is too old.
+pub const QUEUE_TIME: Duration = Duration::from_millis(200);
 /// Octets of an SDU's length in the queue.
 const LENGTH_OCTETS: usize = 2;
 /// Minimum octets of an SDU that a cut puts into a shared frame. Below, header and work cost more than the octets.
@@ -72,6 +76,8 @@ pub(crate) struct Cover {
     next: Option<NextPn>,
     /// The first SDU has shared a frame, and is counted.
     shared: bool,
+    /// The last moment at which a frame left, or the first tick.
+    left: Option<Instant>,
 }
 
 /// A frame that is assembled, and what is off the queue with it.
@@ -102,6 +108,7 @@ impl Cover {
             sent: 0,
             next: None,
             shared: false,
+            left: None,
         }
     }
 
@@ -109,6 +116,7 @@ impl Cover {
     pub(crate) fn take_over(&mut self, before: &mut Self) {
         std::mem::swap(&mut self.queue, &mut before.queue);
         (self.sent, self.next, self.shared) = (before.sent, before.next, before.shared);
+        self.left = before.left;
         if self.rate == before.rate {
             self.ticks = before.ticks;
         }
@@ -179,6 +187,22 @@ impl Cover {
         }
     }
 
+    /// Discards all that waits, if no frame has left for [`QUEUE_TIME`]. To be called at each tick, behind its frames.
+    pub(crate) fn discard_expired(&mut self, now: Instant, counters: &mut FragmenterCounters) {
+        if now.since(*self.left.get_or_insert(now)) >= QUEUE_TIME {
+            counters.out_sdus_cover_expired += self.discard();
+        }
+    }
+
+    /// Discards the first SDUs, if they are longer than receivers take by now.
+    fn discard_too_long(&mut self, counters: &mut FragmenterCounters) {
+        while let Some(octets) = self.queue.length(0).filter(|&octets| octets > self.longest) {
+            self.queue.pop(LENGTH_OCTETS + octets);
+            self.begin_anew();
+            counters.out_sdus_too_long += 1;
+        }
+    }
+
     /// Discards all that waits. Returns the number of SDUs.
     pub(crate) fn discard(&mut self) -> u64 {
         let mut discarded = 0;
@@ -190,13 +214,20 @@ impl Cover {
         discarded
     }
 
-    /// The first SDU is sent from its beginning.
-    const fn begin_anew(&mut self) {
+    /// The first SDU is sent from its beginning: the frame with its last part did not leave.
+    pub(crate) const fn begin_anew(&mut self) {
         (self.sent, self.next) = (0, None);
     }
 
     /// Assembles the next frame of `sci`, which goes under `next`. `None` if no chunk is free.
-    pub(crate) fn fill(&mut self, pool: &mut Pool, sci: Sci, next: NextPn) -> Option<(Slot, Filled)> {
+    pub(crate) fn fill(
+        &mut self,
+        pool: &mut Pool,
+        sci: Sci,
+        next: NextPn,
+        counters: &mut FragmenterCounters,
+    ) -> Option<(Slot, Filled)> {
+        self.discard_too_long(counters);
         if self.sent > 0 && self.next != Some(next) {
             self.begin_anew();
         }
@@ -219,7 +250,8 @@ impl Cover {
             let free = room.saturating_sub(EXTENSION_OCTETS).min(SEGMENT_OCTETS);
             let rest = octets - sent;
             let part = rest.min(free);
-            if count == SEGMENTS || (part < rest && part < LEAST_CUT) {
+            let is_too_long = octets > self.longest;
+            if is_too_long || count == SEGMENTS || (part < rest && part < LEAST_CUT) {
                 break;
             }
             // Below 2^13.
@@ -256,17 +288,16 @@ impl Cover {
         })
     }
 
-    /// The frame has left, and `next` is where the next one goes; or, with `None`, it was discarded.
+    /// The frame has left, and `next` is where the next one goes, if there is a PN for it.
     pub(crate) fn settle(
         &mut self,
+        now: Instant,
         filled: &Filled,
         next: Option<NextPn>,
         counters: &mut FragmenterCounters,
     ) {
         let Filled { layout, done, sent, fragmented, concatenated, shared } = filled;
-        if next.is_none() {
-            return self.begin_anew();
-        }
+        self.left = Some(now);
         self.queue.pop(*done);
         (self.sent, self.next, self.shared) = (*sent, next, *shared);
         counters.out_pkts_cover += 1;

@@ -56,10 +56,12 @@ wire::counters! {
         out_pkts_cover = "OutPktsCover",
         /// The same, with nothing but padding: nothing waited.
         out_pkts_cover_empty = "OutPktsCoverEmpty",
-        /// Ticks without a frame, with cover: the worker was late, there was no SA, or no chunk.
+        /// Ticks without a frame, with cover: the worker was late, there was no PN, or no chunk.
         out_ticks_missed = "OutTicksMissed",
         /// Discarded: with cover, more waited than the queue holds.
         out_sdus_cover_overrun = "OutSdusCoverOverrun" [discard],
+        /// Discarded: with cover, they waited while no frame left for [`crate::cover::QUEUE_TIME`].
+        out_sdus_cover_expired = "OutSdusCoverExpired" [discard],
         /// Discarded: longer than any receiver takes, or than a frame.
         out_sdus_too_long = "OutSdusTooLong" [discard],
         /// Frames discarded, and with them their SDUs: no chunk was free to assemble them in.

@@ -221,6 +221,17 @@ impl Link {
         (received, next)
     }
 
+    /// Sends the frames of the ticks that are due, with cover. A turn begins with it, before anything that came is taken; a worker with
+    /// several links has all send theirs before the first turn. Returns the need of the transmit SA.
+    pub fn send_ticks(&mut self, now: Instant) -> NextAction {
+        if self.next_tick().is_none_or(|tick| now < tick) {
+            return NextAction::Continue;
+        }
+        let Self { ports, pipeline, to_protected, .. } = self;
+        let Some(Ports { pool, protected, .. }) = ports.as_deref_mut() else { return NextAction::Continue };
+        pipeline.send_ticks(now, pool, to_protected, &mut **protected)
+    }
+
     /// MKPDUs, and at most one burst of the plain side, to the protected port. `look` sees the frames that came, which stand behind
     /// those that are held, and may take some out. Returns the number of frames that came in, and the need of the transmit SA.
     #[inline]
@@ -230,6 +241,7 @@ impl Link {
         read: time::Instant,
         look: impl FnOnce(&mut Burst, &mut Pool),
     ) -> (usize, NextAction) {
+        let mut next = self.send_ticks(now);
         let Self { ports, pipeline, waiting, to_protected, checksums, .. } = self;
         let Some(ports) = ports else {
             pipeline.drain_mkpdus();
@@ -247,9 +259,8 @@ impl Link {
             waiting.slots()[held..].iter().for_each(|slot| checksums.look(pool.frame(slot)));
         }
         look(waiting, pool);
-        let mut next = NextAction::Continue;
-        if !waiting.is_empty() || pipeline.is_cover_due(now) {
-            next = pipeline.outward(now, pool, waiting, to_protected, &mut **protected);
+        if !waiting.is_empty() {
+            next = next.max(pipeline.outward(now, pool, waiting, to_protected, &mut **protected));
         }
         (received, next)
     }
@@ -331,17 +342,26 @@ impl Link {
         self.emptied
     }
 
-    /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.
+    /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make. With cover there
+    /// never is: idle time must not show in the moment at which a frame leaves.
     pub fn antedate(&mut self) -> bool {
-        self.pipeline.secy.antedate()
+        self.pipeline.next_tick().is_none() && self.pipeline.secy.antedate()
     }
 
     /// Moment at which the next turn is due even if no frame comes.
     pub fn due(&self) -> Option<Instant> {
-        // Without ports, or while frames wait in them, nothing leaves.
-        let leaves = self.ports.is_some() && self.held == Hold::No;
-        let held_until = self.pipeline.held_until().filter(|_| leaves);
+        let held_until = self.pipeline.held_until().filter(|_| self.leaves());
         [held_until, self.pipeline.cell_due()].into_iter().flatten().min()
+    }
+
+    /// Moment of the next tick, if frames leave at a constant rate ([`crate::cover`]).
+    pub fn next_tick(&self) -> Option<Instant> {
+        self.pipeline.next_tick().filter(|_| self.leaves())
+    }
+
+    /// Whether anything leaves: nothing does without ports, or while frames wait in them.
+    fn leaves(&self) -> bool {
+        self.ports.is_some() && self.held == Hold::No
     }
 
     /// The pipeline, for management between turns.

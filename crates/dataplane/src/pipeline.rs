@@ -189,7 +189,7 @@ impl Pipeline {
     ) -> NextAction {
         self.drop_mac_control(pool, burst);
         self.cyclic_outward(pool, burst, out, port);
-        if burst.is_empty() && !self.is_covering() {
+        if burst.is_empty() {
             return NextAction::Continue;
         }
         let next = self.rest_outward(now, pool, burst, out, port);
@@ -214,10 +214,11 @@ impl Pipeline {
             out.transmit(port, pool);
             return next;
         };
-        if fragmenter.cover().is_some() {
-            let next = self.cover_outward(now, pool, burst, &mut fragmenter, out, port);
+        if let Some((cover, counters)) = fragmenter.cover_mut() {
+            // They leave at the ticks ([`Pipeline::send_ticks`]).
+            cover.queue(pool, burst, counters);
             self.fragmenter = Some(fragmenter);
-            return next;
+            return NextAction::Continue;
         }
         let mut next = NextAction::Continue;
         fragmenter.hold(now, pool, burst);

@@ -7,6 +7,8 @@
 //!
 //! Because a worker owns its SAs, a PN is taken without an atomic and a nonce cannot be used by two threads; and
 //! because tables change only between turns, no frame in flight meets a half-changed one.
+//!
+//! If links send at ticks ([`crate::cover`]), ticks come first: the frames of all links leave at the tick, then the turns follow.
 
 mod polling;
 
@@ -25,7 +27,7 @@ use netdev::wake::{self, Waiter, Waker};
 use crate::job::{Datapath, Datapaths, Job, Progress};
 use crate::link::Link;
 use crate::mailbox::{self, Mailbox};
-pub use polling::{IdleAction, IdlePolicy, Polling, SPIN};
+pub use polling::{IdleAction, IdlePolicy, Polling, SPIN, TICK_LEAD};
 
 /// The longest sleep. Nothing depends on it: frames and control wake the worker.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -154,29 +156,22 @@ impl Worker {
             drop(Key::prepare(CipherSuite::GcmAes128, &sak));
         }
         let start = time::Instant::now();
-        while self.process_jobs() {
+        let clock = || {
             let read = time::Instant::now();
-            let now = Instant::after_start(read.saturating_duration_since(start));
-            self.idle.begin(read);
-            self.real_time.begin(read);
-            let frames = self.turn(now, read) > 0;
-            if frames || self.unfinished.is_some() || !self.mailbox.is_empty() {
-                self.idle.busy(frames);
-                continue;
-            }
-            // However it polls: until all is made, one keystream a turn, so that a frame waits for no more than one.
-            if self.antedate() {
-                continue;
-            }
-            match self.idle.idle(read) {
-                IdleAction::Look => std::hint::spin_loop(),
-                IdleAction::Yield => {
+            (Instant::after_start(read.saturating_duration_since(start)), read)
+        };
+        while self.process_jobs() {
+            let (now, read) = await_tick(self.next_tick(), clock);
+            match self.step(now, read) {
+                None => {}
+                Some(IdleAction::Look) => std::hint::spin_loop(),
+                Some(IdleAction::Yield) => {
                     // While it goes first, an offer is one to nobody.
                     self.real_time.demote(read);
                     self.idle.yields(time::Instant::now());
                     thread::yield_now();
                 }
-                IdleAction::Sleep => {
+                Some(IdleAction::Sleep) => {
                     self.real_time.sleep(read);
                     self.waiter.wait(self.sleep(now));
                     self.real_time.woke(time::Instant::now());
@@ -188,13 +183,41 @@ impl Worker {
         self.datapaths
     }
 
-    /// Time until something is due.
+    /// Ticks that are due, and a turn. What next, if there was nothing to do?
+    fn step(&mut self, now: Instant, read: time::Instant) -> Option<IdleAction> {
+        self.send_ticks(now);
+        self.idle.begin(read);
+        self.real_time.begin(read);
+        let frames = self.turn(now, read) > 0;
+        if frames || self.unfinished.is_some() || !self.mailbox.is_empty() {
+            self.idle.busy(frames);
+            return None;
+        }
+        // However it polls: until all is made, one keystream a turn, so that a frame waits for no more than one.
+        if self.antedate() {
+            return None;
+        }
+        Some(if self.next_tick().is_some() { self.idle.idle_between_ticks() } else { self.idle.idle(read) })
+    }
+
+    /// Time until something is due, or a tick is near.
     fn sleep(&self, now: Instant) -> Duration {
         let due = self.datapaths.iter().filter_map(|datapath| match datapath {
             Datapath::Link(link) => link.due(),
             Datapath::Site(site) => site.due(),
         });
-        due.map(|due| due.since(now)).fold(SLEEP, Duration::min)
+        let tick = self.next_tick().map(|tick| tick.since(now).saturating_sub(TICK_LEAD));
+        due.map(|due| due.since(now)).chain(tick).fold(SLEEP, Duration::min)
+    }
+
+    /// Moment of the next tick of a link, if some have cover.
+    fn next_tick(&self) -> Option<Instant> {
+        let of = |datapath: &Datapath| match datapath {
+            Datapath::Link(link) => link.next_tick(),
+            // No site has cover.
+            Datapath::Site(_) => None,
+        };
+        self.datapaths.iter().filter_map(of).min()
     }
 
     /// Silences the sites' bells that rang.
@@ -220,6 +243,19 @@ impl Worker {
         false
     }
 
+    /// Sends the frames of all ticks that are due, before any link has its turn: no tick waits for what came to another link.
+    fn send_ticks(&mut self, now: Instant) {
+        if self.next_tick().is_none_or(|tick| now < tick) {
+            return;
+        }
+        for (slot, datapath) in self.datapaths.iter_mut() {
+            if let Datapath::Link(link) = datapath {
+                let action = link.send_ticks(now);
+                tell_need(&mut self.mailbox, slot, link, action);
+            }
+        }
+    }
+
     /// One turn of each link and site. Returns how many frames came in.
     fn turn(&mut self, now: Instant, read: time::Instant) -> usize {
         let mut received = 0;
@@ -234,10 +270,7 @@ impl Worker {
             if link.pipeline_mut().take_wake_flag() {
                 self.control_thread.unpark();
             }
-            // No room is not an error: the same need is told again at the next burst.
-            if link.is_new_need(action) && self.mailbox.send(WorkerEvent::Needs { slot, action }) {
-                link.mark_need_notified(action);
-            }
+            tell_need(&mut self.mailbox, slot, link, action);
         }
         received
     }
@@ -281,6 +314,34 @@ impl Worker {
     }
 }
 
+/// The moment of the next turn: now, or that of a tick that is near. It is waited for and nothing else done, for what comes meanwhile must not show in
+/// the moment at which its frame leaves.
+fn await_tick(
+    tick: Option<Instant>,
+    clock: impl Fn() -> (Instant, time::Instant),
+) -> (Instant, time::Instant) {
+    let mut moment = clock();
+    let near = tick.filter(|tick| tick.since(moment.0) <= TICK_LEAD);
+    while near.is_some_and(|tick| moment.0 < tick) {
+        std::hint::spin_loop();
+        moment = clock();
+    }
+    moment
+}
+
+/// Tells control of a link's need, if it is another one than before.
+fn tell_need(
+    mailbox: &mut Mailbox<WorkerEvent, Box<dyn Job>>,
+    slot: usize,
+    link: &mut Link,
+    action: NextAction,
+) {
+    // No room is not an error: the same need is told again at the next burst.
+    if link.is_new_need(action) && mailbox.send(WorkerEvent::Needs { slot, action }) {
+        link.mark_need_notified(action);
+    }
+}
+
 /// A worker without a thread: its owner takes the jobs and runs them, as a test does that holds the clock.
 pub struct ManualWorker {
     mailbox: Mailbox<WorkerEvent, Box<dyn Job>>,
@@ -307,3 +368,6 @@ impl WorkerHandle {
         Ok((Self { mailbox, waker, thread: thread::spawn(Datapaths::default) }, held))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use crate::counters::{SecYCounters, TransmitSaCounters};
 use crate::receive_sc::ReceiveSc;
 use crate::sa::{InstallError, ReceiveSa, TransmitSa};
 use crate::settings::{Settings, ValidateFrames};
+use crate::transmit_pns::NextAction;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use wire::{An, Pn, Sci};
@@ -234,8 +235,22 @@ impl SecY {
 
     /// The enabled transmit SA, and the PN of its next frame; `None` if there is none.
     pub fn next_pn(&self) -> Option<(An, Pn)> {
-        let an = self.encoding_sa?;
-        Some((an, self.transmit[an.index()].as_ref()?.pns.next()?))
+        let sa = self.enabled_sa()?;
+        Some((sa.an(), sa.pns.next()?))
+    }
+
+    /// Whether the enabled transmit SA has a PN for the next frame, and for `more` others behind it.
+    pub fn has_pns(&self, more: u16) -> bool {
+        self.enabled_sa().is_some_and(|sa| sa.pns.first_of(more.into()).is_ok())
+    }
+
+    /// Action that the PNs of the enabled transmit SA need.
+    pub fn next_action(&self) -> NextAction {
+        self.enabled_sa().map_or(NextAction::Continue, |sa| sa.pns.next_action())
+    }
+
+    fn enabled_sa(&self) -> Option<&TransmitSa> {
+        self.transmit[self.encoding_sa?.index()].as_deref()
     }
 
     /// The transmit SAs, in the order of their ANs.

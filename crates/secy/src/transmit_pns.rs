@@ -99,6 +99,13 @@ impl TransmitPns {
 
     /// Takes the next PN, if `more` others follow it. Returns each PN once.
     pub(crate) fn take_first_of(&mut self, more: u64) -> Result<Pn, NoPn> {
+        let pn = self.first_of(more)?;
+        self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };
+        Ok(pn)
+    }
+
+    /// The next PN, if `more` others follow it.
+    pub(crate) fn first_of(&self, more: u64) -> Result<Pn, NoPn> {
         let pn = self.next.ok_or(NoPn::Exhausted)?;
         let chain_end = pn.number().saturating_add(more);
         if chain_end > self.last.number() {
@@ -107,7 +114,6 @@ impl TransmitPns {
         if chain_end > self.reserved.number() {
             return Err(NoPn::Unreserved);
         }
-        self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };
         Ok(pn)
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use dataplane::cover::queue_octets;
+use dataplane::worker::TICK_LEAD;
 use secy::ExpressClasses;
 use secy::fragment::{Plan, Rules, Sdu};
 use wire::ethernet::HEADER_OCTETS;
@@ -67,12 +68,18 @@ fn write_cover(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>, rat
         kbits(inside)
     )?;
     let waits = queue_octets(size, rate) as u64;
+    let lead = TICK_LEAD.as_micros() as u64;
     writeln!(
         f,
         "             a frame waits up to {} us for its tick; while more comes than leaves, up to {} octets wait, for {} ms, and others are dropped",
-        1_000_000 / frames,
+        1_000_000 / frames + lead,
         waits,
         waits * 1000 / (inside * frames).max(1)
+    )?;
+    writeln!(
+        f,
+        "             its worker takes no frames for {lead} us before each tick, and watches the clock: up to {} % of a CPU",
+        (100 * lead * frames).div_ceil(1_000_000).min(100)
     )
 }
 

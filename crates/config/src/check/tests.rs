@@ -157,10 +157,15 @@ fn the_plan_tells_what_cover_costs_and_refuses_a_size_that_does_not_fit() {
     let plan = |more: &str| Plan::new(&configured(more), Some(&|_| Ok(1500))).unwrap().to_string();
     let said = "\n  cover      1000 frames of 1514 octets a second, whatever is sent
              on the wire 12304 kbit/s at all times, and 86400000 packet numbers a day; for the machines at most 11728 kbit/s
-             a frame waits up to 1000 us for its tick; while more comes than leaves, up to 262144 octets wait, for 178 ms, and others are dropped\n";
+             a frame waits up to 1150 us for its tick; while more comes than leaves, up to 262144 octets wait, for 178 ms, and others are dropped
+             its worker takes no frames for 150 us before each tick, and watches the clock: up to 15 % of a CPU\n";
     let covered = plan("cover = { rate = 1000, size = 1514 }");
     assert!(covered.contains(said), "{covered}");
     assert!(!covered.contains("padding"), "{covered}");
+    for (rate, cpu) in [(10, "up to 1 % of a CPU"), (6666, "up to 100 % of"), (10_000, "up to 100 % of")] {
+        let covered = plan(&format!("cover = {{ rate = {rate}, size = 1514 }}"));
+        assert!(covered.contains(cpu), "{covered}");
+    }
     let fits = |more: &str, plain| judged(&configured(more), plain, 1500).map(|_| ());
     assert_eq!(
         fits("cover = { rate = 10, size = 1515 }", 1500),

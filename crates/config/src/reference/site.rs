@@ -126,7 +126,7 @@ section! {
         workers: i64 {
             kind: Kind::Number { from: 1, to: SENDING_WORKERS as i64 },
             absent: Number(1),
-            meaning: "How many workers send its frames, each on a CPU of its own: with 2, ten sixteenths of the flows to known stations go to the second one. Each flow stays with one. For peers in identifier mode, without `rate`, `relay`, `paths`, `via` and `[site.standby]`; frames then pass through user space.",
+            meaning: "How many workers send its frames, each on a CPU of its own: with 2, ten sixteenths of the flows to known stations go to the second one. Each flow stays with one as long as its station is known. For peers in identifier mode, without `rate`, `relay`, `paths`, `via` and `[site.standby]`; frames then pass through user space.",
             example: "workers = 2",
         }
         window: i64 {

@@ -7,55 +7,68 @@ use secy::passed_on::{PassedOnError, Words};
 use wire::Instant;
 
 use super::{Pipeline, ToProtected};
-use crate::fragmenter::Fragmenter;
+use crate::cover::Cover;
+use crate::fragmenter::{Fragmenter, FragmenterCounters};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 use netdev::port::Port;
 
 impl Pipeline {
-    /// Whether frames leave at a constant rate.
-    pub(super) fn is_covering(&self) -> bool {
-        self.fragmenter.as_ref().is_some_and(|fragmenter| fragmenter.cover().is_some())
+    /// Moment of the next tick, if frames leave at a constant rate. Costs a link without cover one comparison.
+    pub(crate) fn next_tick(&self) -> Option<Instant> {
+        self.fragmenter.as_ref()?.cover().map(Cover::due)
     }
 
-    /// Whether a tick is due. Costs a link without cover one comparison.
-    pub(crate) fn is_cover_due(&self, now: Instant) -> bool {
-        let cover = self.fragmenter.as_ref().and_then(|fragmenter| fragmenter.cover());
-        cover.is_some_and(|cover| cover.due() <= now)
-    }
-
-    /// Has `burst` wait, and sends the frames of the ticks that are due: each the same, whatever waits.
-    pub(super) fn cover_outward(
+    /// Sends the frames of the ticks that are due: each the same, whatever waits. Returns the need of the transmit SA.
+    pub(crate) fn send_ticks(
         &mut self,
         now: Instant,
         pool: &mut Pool,
-        burst: &mut Burst,
-        fragmenter: &mut Fragmenter,
         out: &mut ToProtected,
         port: &mut dyn Port,
     ) -> NextAction {
-        let mut action = NextAction::Continue;
-        let Some((cover, counters)) = fragmenter.cover_mut() else { return action };
-        cover.queue(pool, burst, counters);
-        let sci = self.secy.sci();
-        let mut frame = Burst::new();
-        for _ in 0..cover.take_ticks(now, counters) {
-            let next = self.secy.next_pn();
-            let Some((slot, filled)) = next.and_then(|next| cover.fill(pool, sci, next)) else {
-                counters.out_ticks_missed += 1;
-                continue;
-            };
-            super::give_refused(frame.push(slot), pool);
-            action = action.max(self.protect(pool, &mut frame, &[Some(filled.layout)], out));
-            // A PN is taken only by a frame that leaves.
-            let behind = self.secy.next_pn();
-            cover.settle(&filled, behind.filter(|_| behind != next), counters);
-            counters.out_ticks_missed += u64::from(behind == next);
+        let Some(mut fragmenter) = self.fragmenter.take() else { return NextAction::Continue };
+        if let Some((cover, counters)) = fragmenter.cover_mut() {
+            for _ in 0..cover.take_ticks(now, counters) {
+                let sent = self.send_tick(now, pool, cover, counters, out);
+                counters.out_ticks_missed += u64::from(!sent);
+            }
+            cover.discard_expired(now, counters);
         }
+        self.fragmenter = Some(fragmenter);
         if !out.is_empty() {
             out.transmit(port, pool);
         }
-        action
+        self.secy.next_action()
+    }
+
+    /// Takes the next frame to `out`; false if there is none, for want of PNs or a chunk.
+    fn send_tick(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        cover: &mut Cover,
+        counters: &mut FragmenterCounters,
+        out: &mut ToProtected,
+    ) -> bool {
+        let Some(next) = self.secy.next_pn() else { return false };
+        let Some((slot, filled)) = cover.fill(pool, self.secy.sci(), next, counters) else { return false };
+        // A frame that the SecY refuses would count as lost, though nothing is: what it holds waits.
+        if !self.secy.has_pns(filled.layout.chain) {
+            pool.give(slot);
+            return false;
+        }
+        let mut frame = Burst::new();
+        super::give_refused(frame.push(slot), pool);
+        self.protect(pool, &mut frame, &[Some(filled.layout)], out);
+        // A PN is taken only by a frame that leaves.
+        let behind = self.secy.next_pn();
+        if behind == Some(next) {
+            cover.begin_anew();
+            return false;
+        }
+        cover.settle(now, &filled, behind, counters);
+        true
     }
 
     /// Keeps what waits in the fragmenter before: in the present one's queue, or for [`Pipeline::refill`]. What is in `before`

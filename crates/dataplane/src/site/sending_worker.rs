@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The site's worker alone hears stations, so it finds the route; what costs most, packets and system calls, is spread. A flow stays
-//! with one worker, so its frames keep their order. Nothing is shared but rings: each lane has its own keys, seqs and flow numbers
+//! with one worker, so its frames keep their order as long as their destination is known behind that peer. Once it is forgotten, the
+//! next ones go to all peers from lane 0, past those that wait in the ring. Nothing is shared but rings: each lane has its own keys, seqs and flow numbers
 //! ([`LaneShare`]).
 //!
 //! Left out on purpose: everything that has packets of all flows wait for each other or go several ways (rates, paths, relays), a second

@@ -4,6 +4,15 @@
 //! (sched_yield), and measures for how long it was away: longer than [`AWAY`], and a sleep would have cost it less. Then it does
 //! not look but sleeps at once, as with [`Polling::Interrupt`], for a while that doubles from [`SHY`] to [`SHYEST`] as often as
 //! a new try ends alike, and halves with each that does not.
+//!
+//! A worker whose links send at ticks ([`crate::cover`]) waits in a way that does not depend on what came, for the moment at which a
+//! tick's frame leaves is seen by everybody. It never looks for frames but sleeps at once, until [`TICK_LEAD`] before the next tick. From
+//! then on it takes nothing and watches the clock.
+//!
+//! ```text
+//!     sleeps, wakes for frames      │ TICK_LEAD: watches the clock │ frames of the tick │ a turn │ sleeps …
+//!  ─────────────────────────────────┴──────────────────────────────▲ tick
+//! ```
 
 use std::time::{Duration, Instant};
 
@@ -26,6 +35,10 @@ pub enum Polling {
 /// Time for which a worker with adaptive polling looks for frames before it sleeps: longer than the gaps of steady traffic
 /// from 10,000 frames/s up, and twice what one sleep and wake-up costs.
 pub const SPIN: Duration = Duration::from_micros(100);
+
+/// Time before a tick in which a worker takes no frames, but waits for the tick alone: longer than a sleep lasts beyond its end, and than
+/// most turns that are under way when it begins.
+pub const TICK_LEAD: Duration = Duration::from_micros(150);
 
 /// Cost of a sleep and a wake-up. A worker that was away for longer had better slept.
 const AWAY: Duration = Duration::from_micros(50);
@@ -113,6 +126,14 @@ impl IdlePolicy {
             return IdleAction::Sleep;
         }
         IdleAction::Yield
+    }
+
+    /// The turn of a worker with ticks had nothing to do. What next? The same whatever came before.
+    pub const fn idle_between_ticks(&self) -> IdleAction {
+        match self.polling {
+            Polling::Busy => IdleAction::Look,
+            Polling::Adaptive | Polling::Interrupt => IdleAction::Sleep,
+        }
     }
 
     /// The CPU is offered to others now.
