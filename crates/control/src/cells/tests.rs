@@ -220,6 +220,36 @@ fn a_session_goes_on_only_where_the_relation_means_the_same_frames() {
     }
 }
 
+/// What a cell passes on is the state of its own relations, in their order: keys of one would protect frames of another.
+#[test]
+fn a_cell_goes_on_with_its_own_relations_alone() {
+    let passed = || {
+        let (_, control) = CellControl::make(settings(0, 2)).unwrap();
+        let passed = control.pass_on(Instant::now(), None, false).unwrap();
+        serde_json::from_str::<PassedCell>(&serde_json::to_string(&passed).unwrap()).unwrap()
+    };
+    let go_on = |change: &dyn Fn(&mut Vec<RelationSettings>)| {
+        let mut settings = settings(0, 2);
+        change(&mut settings.relations);
+        passed().try_to_go_on(settings, Instant::now())
+    };
+    assert_eq!(go_on(&|_| ()), Ok(()));
+    let of_goose = |relation: Relation| relation.of(Protocol::Goose, Target::Peer, Target::Peer).unwrap();
+    let others: [&dyn Fn(&mut Vec<RelationSettings>); 4] = [
+        &|relations| relations.swap(0, 1),
+        &|relations| relations[1].relation = of_goose(relations[1].relation),
+        &|relations| relations.truncate(1),
+        &|relations| *relations = self::settings(1, 2).relations,
+    ];
+    for (number, change) in others.into_iter().enumerate() {
+        assert_eq!(
+            go_on(change),
+            Err("its cell has other relations, or the same in another order".into()),
+            "{number}"
+        );
+    }
+}
+
 #[test]
 fn io_of_a_thousand_relations_flows_within_150_ms_of_the_start_of_either_gateway() {
     let now = Duration::from_secs(1);
