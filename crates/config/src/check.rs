@@ -117,7 +117,7 @@ impl<'c> Plan<'c> {
         let of = |(site, mtu): (_, &usize)| site::not_carried(&self.config.file, site, *mtu);
         let mtus = self.mtus.as_deref().unwrap_or_default();
         let of_cell = |(link, mtus)| cell::not_carried(&self.config.file, link, mtus);
-        let of_cells = self.config.links.iter().zip(mtus).filter_map(of_cell);
+        let of_cells = self.config.links.iter().zip(mtus).flat_map(of_cell);
         self.config.sites.iter().zip(lans).flat_map(of).chain(of_cells).collect()
     }
 

@@ -9,6 +9,7 @@
 
 mod quantity;
 mod relations;
+mod section;
 mod validate;
 
 use std::time::Duration;
@@ -17,9 +18,10 @@ pub use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 pub use fieldbus::{Mode, VlanTag};
 pub(super) use quantity::ethertype;
+pub use section::{RelationSection, vlan_line};
 use suite::fieldbus::MasterKeys;
 use wire::EtherType;
-use wire::fieldbus::Protection;
+use wire::fieldbus::{Protection, Protocol};
 
 pub(super) use validate::validate_all;
 
@@ -86,6 +88,11 @@ impl Cell {
     /// The gap between two frames of a relation at which there is an alarm.
     pub fn alarm_time(&self, relation: &CellRelation) -> Duration {
         self.watchdog_time(relation) * self.alarm_percent / 100
+    }
+
+    /// The relations of a protocol, with their numbers.
+    pub(crate) fn of_protocol(&self, protocol: Protocol) -> impl Iterator<Item = (usize, &CellRelation)> {
+        self.relations.iter().enumerate().filter(move |(_, of)| of.relation.protocol() == protocol)
     }
 
     /// The relations whose frames pass in clear.

@@ -5,7 +5,6 @@ use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use siphasher::sip::SipHasher24;
-use wire::MacAddr;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId};
 
@@ -16,6 +15,7 @@ use crate::gap_monitor::GapMonitor;
 use crate::histogram::Histogram;
 use crate::keys::{KeyStatus, Keys, RelationState};
 use crate::moment::Moment;
+use crate::relation::FrameAddress;
 use crate::settings::{RelationSettings, Settings};
 
 /// A relation at one moment.
@@ -153,7 +153,7 @@ impl PendingTwins {
 }
 
 impl FrameHeader {
-    fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
+    fn new((destination, source, frame_id): FrameAddress) -> Self {
         let mut addresses = [0; ADDRESSES_OCTETS];
         addresses[..6].copy_from_slice(&destination.0);
         addresses[6..].copy_from_slice(&source.0);
@@ -163,11 +163,12 @@ impl FrameHeader {
 
 impl Member {
     pub(crate) fn new(settings: &Settings, of: &RelationSettings) -> Self {
-        let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
         // Of a station that sends nothing there are HELLOs only.
-        let (to_peer, _) = of.relation.outward_addresses().unwrap_or((peer, own));
-        let (to_own, _) = of.relation.inward_addresses().unwrap_or((own, peer));
-        let inward = FrameHeader::new(to_own, peer, receives);
+        let header = |direction| {
+            let addresses = of.relation.addresses(direction);
+            FrameHeader::new(addresses.frames.unwrap_or(addresses.hellos))
+        };
+        let [outward, inward] = [Direction::Outward, Direction::Inward].map(header);
         let protocol = of.relation.protocol();
         let mut delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }> =
             inward.addresses.into_iter().collect();
@@ -178,7 +179,7 @@ impl Member {
         }
         Self {
             sent: TransmitCounters::default(),
-            outward: FrameHeader::new(to_peer, own, sends),
+            outward,
             keys: Keys::default(),
             delivered,
             clear_ahead: 0,

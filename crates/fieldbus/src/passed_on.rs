@@ -119,7 +119,7 @@ impl Relations {
         passed: &PassedRelation,
         handshake: &mut Handshake,
     ) -> Result<(), PassedOnError> {
-        let keys = Keys::go_on(&passed.keys, handshake).ok_or(PassedOnError::Session)?;
+        let keys = Keys::go_on(&passed.keys, handshake)?;
         let garbled = PassedOnError::Garbled;
         let sent = TransmitCounters::from_values(passed.sent.as_slice().try_into().map_err(|_| garbled)?);
         let received =

@@ -15,6 +15,7 @@ use suite::fieldbus::Stations;
 use wire::MacAddr;
 use wire::fieldbus::{Binding, FrameId, Protocol, Target};
 
+use crate::direction::Direction;
 use crate::settings::VlanTag;
 
 /// The local one of a relation's two stations.
@@ -25,6 +26,33 @@ pub enum Local {
     /// The one with the higher address.
     Higher,
 }
+
+/// Destination, source and identification of frames: by these a gateway finds their relation.
+pub type FrameAddress = (MacAddr, MacAddr, FrameId);
+
+/// Addresses that a relation has in one direction. A cell gives each of them to one relation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RelationAddresses {
+    /// That of cyclic frames, if the station sends some.
+    pub frames: Option<FrameAddress>,
+    /// That of HELLOs, between the stations themselves. Frames may have it too.
+    pub hellos: FrameAddress,
+}
+
+impl RelationAddresses {
+    /// That of HELLOs, if frames do not have it too.
+    pub fn hellos_alone(&self) -> Option<FrameAddress> {
+        (self.frames != Some(self.hellos)).then_some(self.hellos)
+    }
+
+    /// All of them, each once.
+    pub fn all(&self) -> impl Iterator<Item = FrameAddress> + use<> {
+        self.frames.into_iter().chain(self.hellos_alone())
+    }
+}
+
+/// Identity of a relation: stations, FrameIDs and binding of its keys, with the local station.
+pub type RelationIdentity = (Stations, MacAddr, Option<Binding>);
 
 /// One relation as one gateway sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,19 +177,25 @@ impl Relation {
         Binding::new(self.protocol, self.targets)
     }
 
-    /// Identity that a session belongs to: stations, FrameIDs and binding, with the local station.
-    pub fn identity(&self) -> (Stations, MacAddr, Option<Binding>) {
+    /// Identity that a session belongs to.
+    pub fn identity(&self) -> RelationIdentity {
         (self.stations, self.own().0, self.binding())
     }
 
-    /// Destination and source of frames of the local station, if it sends.
-    pub const fn outward_addresses(&self) -> Option<(MacAddr, MacAddr)> {
-        addresses(self.own().0, self.targets().0, self.peer().0)
-    }
-
-    /// Destination and source of frames of the remote station, if it sends.
-    pub const fn inward_addresses(&self) -> Option<(MacAddr, MacAddr)> {
-        addresses(self.peer().0, self.targets().1, self.own().0)
+    /// Addresses that it has in one direction.
+    pub fn addresses(&self, direction: Direction) -> RelationAddresses {
+        let (own, peer, (from_own, from_peer)) = (self.own(), self.peer(), self.targets());
+        let ((source, id), other, target) = match direction {
+            Direction::Outward => (own, peer.0, from_own),
+            Direction::Inward => (peer, own.0, from_peer),
+        };
+        let hellos = (other, source, id);
+        let frames = match target {
+            Target::Peer => Some(hellos),
+            Target::Group(group) => Some((group, source, id)),
+            Target::Nobody => None,
+        };
+        RelationAddresses { frames, hellos }
     }
 
     /// Frames of the local station, in words: `0x8001`; `goose 0x0003 to 01:0c:cd:01:00:01`; `nothing`.
@@ -205,14 +239,6 @@ impl fmt::Display for Relation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((own, _), (peer, _)) = (self.own(), self.peer());
         write!(f, "{own} ({}) and {peer} ({})", self.sends(), self.receives())
-    }
-}
-
-const fn addresses(source: MacAddr, target: Target, other: MacAddr) -> Option<(MacAddr, MacAddr)> {
-    match target {
-        Target::Peer => Some((other, source)),
-        Target::Group(group) => Some((group, source)),
-        Target::Nobody => None,
     }
 }
 
@@ -278,9 +304,19 @@ mod tests {
         let receiver = other.of(Protocol::Goose, Target::Nobody, group).unwrap();
         assert_eq!((sender.binding(), sender.stations()), (receiver.binding(), receiver.stations()));
         assert_ne!(one.identity(), sender.identity());
-        assert_eq!(sender.outward_addresses(), Some((address, publisher.0)));
-        assert_eq!(receiver.inward_addresses(), Some((address, publisher.0)));
-        assert_eq!((sender.inward_addresses(), receiver.outward_addresses()), (None, None));
+        let (frames, id) = ((address, publisher.0, FrameId(3)), FrameId(3));
+        let hellos = [(subscriber.0, publisher.0, id), (publisher.0, subscriber.0, id)];
+        let (outward, inward) = (Direction::Outward, Direction::Inward);
+        for (relation, published, silent) in [(sender, outward, inward), (receiver, inward, outward)] {
+            let addresses = relation.addresses(published);
+            assert_eq!((addresses.frames, addresses.hellos_alone()), (Some(frames), Some(hellos[0])));
+            let addresses = relation.addresses(silent);
+            assert_eq!((addresses.frames, addresses.hellos_alone()), (None, Some(hellos[1])));
+        }
+        // Between the stations themselves HELLOs go as frames do.
+        let addresses = one.addresses(Direction::Outward);
+        assert_eq!((addresses.frames, addresses.hellos_alone()), (Some(hellos[0]), None));
+        assert!(addresses.all().eq([hellos[0]]));
         assert_eq!(
             std::format!("{sender}"),
             "02:00:00:00:01:01 (goose 0x0003 to 01:0c:cd:01:00:01) and 02:00:00:00:00:09 (nothing)"

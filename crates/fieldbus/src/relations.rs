@@ -22,6 +22,7 @@ use crate::events::{Event, EventQueue};
 use crate::keys::{KeyChange, RetiredKeys};
 use crate::member::{ClearOutcome, Member, PayloadHash, PendingTwins, RelationStatus};
 use crate::moment::Moment;
+use crate::relation::FrameAddress;
 use crate::settings::{Mode, RelationSettings, Settings};
 use crate::table::{Address, Table};
 
@@ -149,29 +150,18 @@ impl Relations {
         if relations.len() > Self::MAX {
             return Err(RelationsError::TooMany);
         }
+        let numbered = |(address, number): (Option<FrameAddress>, usize)| {
+            let (destination, source, id) = address?;
+            Some((Address::new(destination, source, id), number))
+        };
         let frames = |direction: Direction| {
-            relations.iter().zip(0..).filter_map(move |(of, number)| {
-                let relation = &of.relation;
-                let (addresses, id) = match direction {
-                    Direction::Outward => (relation.outward_addresses(), relation.own().1),
-                    Direction::Inward => (relation.inward_addresses(), relation.peer().1),
-                };
-                let (destination, source) = addresses?;
-                Some((Address::new(destination, source, id), number))
-            })
+            let of_all = relations.iter().map(move |of| of.relation.addresses(direction).frames);
+            of_all.zip(0..).filter_map(numbered)
         };
         // Between the stations themselves, each way. Where frames go so too, they are found as frames.
         let hellos = |direction: Direction| {
-            relations.iter().zip(0..).filter_map(move |(of, number)| {
-                let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-                let (between, frames) = match direction {
-                    Direction::Outward => ((peer, own, sends), of.relation.outward_addresses()),
-                    Direction::Inward => ((own, peer, receives), of.relation.inward_addresses()),
-                };
-                let (destination, source, id) = between;
-                let is_apart = frames != Some((destination, source));
-                is_apart.then_some((Address::new(destination, source, id), number))
-            })
+            let of_all = relations.iter().map(move |of| of.relation.addresses(direction).hellos_alone());
+            of_all.zip(0..).filter_map(numbered)
         };
         for direction in [Direction::Outward, Direction::Inward] {
             let mut sorted: Vec<(Address, usize)> = frames(direction).chain(hellos(direction)).collect();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod agreed;
+mod wireshark;
 
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use fieldbus::{
     RelationsError, Settings, VlanTag,
 };
 use proptest::prelude::*;
-use suite::fieldbus::MasterKey;
+use suite::fieldbus::{MasterKey, MasterKeys};
 use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection, Protocol, Target};
 use wire::{Frame, Instant, MacAddr};
+use wireshark::{Scratch, tshark};
 
 /// Controller, publisher, master, originator, client; and the other end of all relations.
 const A: MacAddr = MacAddr([0, 0x1b, 0x21, 0, 1, 1]);
@@ -166,6 +168,80 @@ fn frames(tags: &[u8], more: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
         sent.filter_map(move |(number, frame)| Some((end, number, frame?))).collect::<Vec<_>>()
     };
     [of(0), of(1)].concat()
+}
+
+/// A protected frame does not show its protocol: identification and destination leave one or two.
+#[test]
+fn the_dissector_names_protocol_and_relation_as_far_as_frames_show_them() {
+    let scratch = Scratch::new("buses-lua");
+    let (mut cells, hellos) = gateways(ENCRYPT, Mode::Protect);
+    let frames: Vec<_> =
+        frames(&[], &[]).iter().map(|(end, _, frame)| protect(&mut cells[*end], frame).1).collect();
+    let fields = ["fieldbus.protocol", "fieldbus.relation", "_ws.expert"];
+    let told = tshark(&scratch.capture("frames.pcap", &frames), true, &fields);
+    let (a, b) = ("00:1b:21:00:01:01", "02:1b:21:00:01:01");
+    let expected = [
+        ("profinet", a, "0x8001", b),
+        ("goose", a, "0x0003", "01:0c:cd:01:00:01"),
+        ("sampled-values", a, "0x4000", "01:0c:cd:04:00:01"),
+        ("profinet or powerlink", a, "0x0301", b),
+        ("ethercat", a, "0x2c10", "ff:ff:ff:ff:ff:ff"),
+        ("sercos", a, "0x0004", "ff:ff:ff:ff:ff:ff"),
+        ("profinet or ethernet-ip", a, "0x08ae", b),
+        ("profinet or modbus-tcp", a, "0x01f6", b),
+        ("profinet", b, "0x8002", a),
+        ("powerlink", b, "0x04ff", "01:11:1e:00:00:02"),
+        ("ethercat", b, "0x2c10", "ff:ff:ff:ff:ff:ff"),
+        ("sercos", b, "0x4004", "ff:ff:ff:ff:ff:ff"),
+        ("ethernet-ip", b, "0x08ae", "01:00:5e:40:00:01"),
+        ("profinet or modbus-tcp", b, "0x01f6", a),
+    ];
+    let expected =
+        expected.map(|(protocols, from, id, to)| format!("{protocols}|{from} sends {id} to {to}|"));
+    assert_eq!(told, expected);
+    // HELLOs go between stations, whatever the protocol.
+    let told = tshark(&scratch.capture("hellos.pcap", &hellos), true, &fields);
+    assert!(told.iter().all(|line| line.starts_with("|HELLOs for 0x") && line.ends_with('|')), "{told:?}");
+    assert!(told.contains(&format!("|HELLOs for 0x0003 from {a} to {b}|")), "{told:?}");
+}
+
+/// Who has two master keys says so in its HELLOs, which are longer then.
+#[test]
+fn the_dissector_reads_hellos_that_name_another_master_key() {
+    let scratch = Scratch::new("other-key-lua");
+    let [master, other] = [3, 4].map(|octet| MasterKey::new(&[octet; 32]));
+    let hellos: Vec<_> = [(&master, &other), (&other, &master)]
+        .into_iter()
+        .map(|(preferred, fallback)| {
+            let masters = MasterKeys { preferred: preferred.clone(), fallback: Some(fallback.clone()) };
+            let relation = relation(0, &buses()[1]).relation;
+            let mut handshake = Handshake::new(&relation, &masters, ENCRYPT, ETHERTYPE, &[1; 32]);
+            handshake.handle_timeout(Instant::START);
+            std::iter::from_fn(move || handshake.poll_transmit())
+                .map(|hello| hello.to_vec())
+                .collect::<Vec<_>>()
+        })
+        .collect::<Vec<_>>()
+        .concat();
+    let fields = [
+        "fieldbus.hello.other_key",
+        "fieldbus.hello.prefers_other_key",
+        "fieldbus.hello.other_key_id",
+        "fieldbus.padding",
+        "_ws.expert.message",
+    ];
+    let told = tshark(&scratch.capture("hellos.pcap", &hellos), true, &fields);
+    assert!(!told.is_empty());
+    let ids = [master.id(), other.id()];
+    for line in &told {
+        let columns: Vec<_> = line.split('|').collect();
+        assert_eq!((columns[0], columns[3], columns[4]), ("1", "", ""), "{line}");
+        assert!(ids.iter().any(|id| columns[2] == id.to_string()), "{line}");
+    }
+    let mut cut = hellos[0].clone();
+    cut.truncate(cut.len() - 1);
+    let told = tshark(&scratch.capture("cut.pcap", &[cut]), true, &["_ws.expert.message"]);
+    assert_eq!(told, ["The frame ends before KeyID, Seq and ICV, or the HELLO, are whole"]);
 }
 
 proptest! {

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod agreed;
+mod wireshark;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use fieldbus::relation::Relation;
 use fieldbus::{
     Incoming, InwardFrame, Mode, Moment, Outgoing, RelationSettings, Relations, Settings, VlanTag,
 };
-use pcap_file::pcap::{PcapPacket, PcapWriter};
 use testkit::fixture::{pcap_frames, vectors};
 use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{Frame, MacAddr};
+use wireshark::{Scratch, tshark};
 
 const PLC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 /// The devices, and the FrameIDs of the PLC and of the device, as in `make.py`.
@@ -136,49 +136,6 @@ fn what_is_acyclic_is_no_relations() {
             assert_eq!(cell.find_inward(&frame), InwardFrame::Other);
         }
     }
-}
-
-/// A directory for captures, which goes with the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("frameward-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn capture(&self, name: &str, frames: &[Vec<u8>]) -> PathBuf {
-        let path = self.0.join(name);
-        let mut writer = PcapWriter::new(fs::File::create(&path).unwrap()).unwrap();
-        for frame in frames {
-            writer.write_packet(&PcapPacket::new(Duration::ZERO, frame.len() as u32, frame)).unwrap();
-        }
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// tshark's reading of these fields, frame by frame.
-fn tshark(capture: &Path, script: bool, fields: &[&str]) -> Vec<String> {
-    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/fieldbus.lua");
-    let mut command = Command::new("tshark");
-    if script {
-        command.args(["-X", &format!("lua_script:{}", lua.display())]);
-    }
-    command.args(["-T", "fields", "-E", "separator=|", "-r"]).arg(capture);
-    command.args(fields.iter().flat_map(|field| ["-e", field]));
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("tshark: {error}; install it with scripts/setup.sh test"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]

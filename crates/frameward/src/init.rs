@@ -16,6 +16,7 @@
 mod bundle;
 mod cell;
 mod link;
+mod relation;
 mod site;
 
 use std::fmt;
@@ -62,9 +63,14 @@ pub enum InitError {
     Bundle(#[from] BundleError),
     /// Relations that are none.
     #[error(
-        "{0:?} is no relation; write two stations, two FrameIDs and the cycle, such as 02:00:00:00:01:01,02:00:00:00:02:01,0x8001,0x8002,1ms"
+        "{text:?} is no relation: {why}; write [PROTOCOL,]MAC,MAC[,ID[,ID]],CYCLE, such as 02:00:00:00:01:01,02:00:00:00:02:01,0x8001,0x8002,1ms"
     )]
-    Relation(String),
+    Relation {
+        /// As it was given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The files cannot be given to the gateway's user.
     #[error("cannot give {} to the gateway's user: {source}; run it as root", path.display())]
     Owner {
@@ -156,7 +162,9 @@ impl<'s> Files<'s> {
         self.said.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let read_mtu: Option<config::check::ReadMtu<'_>> =
             if self.setting.offline { None } else { Some(&interface_mtu) };
-        Plan::new(&config, read_mtu).map(drop).map_err(InitError::Refused)
+        let plan = Plan::new(&config, read_mtu).map_err(InitError::Refused)?;
+        self.said.extend(plan.not_carried().iter().map(|warning| format!("warning: {warning}")));
+        Ok(())
     }
 
     /// The files stay. What there is to say, line by line.

@@ -104,7 +104,7 @@ fn the_end_of_input_is_an_end() {
             "eof-cell",
             "cell --plain a --protected b",
             "A station behind this box",
-            "init cell: --local MAC and --relation MAC,MAC,ID,ID,CYCLE missing",
+            "init cell: --local MAC and --relation [PROTOCOL,]MAC,MAC[,ID[,ID]],CYCLE missing",
         ),
     ] {
         let directory = TestDirectory::new(&format!("init-{test}"));

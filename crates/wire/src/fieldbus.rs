@@ -20,6 +20,8 @@ mod protocol;
 
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::EtherType;
 
 pub use protocol::{BINDING_OCTETS, Binding, Protocol, Target};
@@ -50,7 +52,7 @@ const OTHER_KEY: u8 = 0x10;
 const OTHER_KEY_PREFERRED: u8 = 0x20;
 
 /// A FrameID: names one stream of cyclic data between two stations (IEC 61158-6-10).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FrameId(pub u16);
 
 impl FrameId {

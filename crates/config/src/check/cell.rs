@@ -5,7 +5,8 @@
 //! protected:  DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | Seq 4 | payload n | ICV 16
 //! ```
 //!
-//! Frames of protocols whose identification is derived grow by two octets more.
+//! Frames of protocols whose identification is derived grow by two octets more. [`overhead`] and [`FrameOctets`] are all that the plan says
+//! of sizes.
 
 use std::fmt;
 use std::path::Path;
@@ -16,14 +17,12 @@ use fieldbus::budget::Payload;
 use wire::ethernet::VLAN_TAG_OCTETS;
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, Protect, Protocol};
 
-use super::Mtus;
+use super::{ETHERNET_MTU, Mtus};
 use crate::fieldbus::{Cell, CellRelation, Mode, OtherFrames};
 use crate::{Finding, Link};
 
-/// Octets by which a frame of a relation grows.
-const OVERHEAD_OCTETS: usize = CELL_HEADER_OCTETS - FRAME_ID_OCTETS + ICV_OCTETS;
-/// Octets behind the FrameID in PROFINET's longest cyclic frame: 1440 of IO data and 4 of status (IEC 61158-6-10).
-const LONGEST_PAYLOAD: usize = Payload::MAX.octets() as usize;
+/// Octets behind the EtherType of PROFINET's longest cyclic frame: FrameID, 1440 of IO data and 4 of status (IEC 61158-6-10).
+const LONGEST_PROFINET: usize = FRAME_ID_OCTETS + Payload::MAX.octets() as usize;
 /// Payloads whose load is told: PROFINET's shortest cyclic frame (40 octets of IO data), a usual one and the longest.
 const PAYLOADS: [u16; 3] = [Payload::MIN.octets(), 254, Payload::MAX.octets()];
 /// Bits that 100 Mbit/s carries in a microsecond.
@@ -31,11 +30,34 @@ const BITS_A_MICROSECOND: f64 = 100.0;
 /// Relations that are told one by one; `status` tells all.
 const TOLD: usize = 16;
 
-/// Octets behind the FrameID that fit both sides, behind a VLAN tag.
-fn largest_payload(mtus: &Mtus) -> usize {
-    let plain = mtus.plain.saturating_sub(FRAME_ID_OCTETS);
-    let protected = mtus.protected.saturating_sub(VLAN_TAG_OCTETS + CELL_HEADER_OCTETS + ICV_OCTETS);
-    plain.min(protected)
+/// Octets by which a frame of a protocol grows: KeyID, Seq and ICV, and the identification where it is derived.
+const fn overhead(protocol: Protocol) -> usize {
+    CELL_HEADER_OCTETS - protocol.identification_octets() + ICV_OCTETS
+}
+
+/// Octets behind the EtherType of a machine's frames.
+struct FrameOctets {
+    /// Of the longest frame that both sides carry, behind a VLAN tag.
+    carried: usize,
+    /// Of the longest frame that machines send.
+    longest: usize,
+}
+
+impl FrameOctets {
+    fn of(protocol: Protocol, mtus: &Mtus) -> Self {
+        let protected = mtus.protected.saturating_sub(VLAN_TAG_OCTETS + overhead(protocol));
+        let longest = match protocol {
+            Protocol::Profinet => LONGEST_PROFINET,
+            // Stations cut packets to the MTU that they share with the plain side.
+            Protocol::EtherNetIp | Protocol::ModbusTcp => mtus.plain,
+            Protocol::Goose
+            | Protocol::SampledValues
+            | Protocol::Powerlink
+            | Protocol::EtherCat
+            | Protocol::Sercos => ETHERNET_MTU,
+        };
+        Self { carried: mtus.plain.min(protected), longest }
+    }
 }
 
 /// The share of 100 Mbit/s that the cell's frames take in one direction, if all carry so much (the paper's equation 1).
@@ -45,7 +67,7 @@ fn load(cell: &Cell, payload: Payload) -> f64 {
     // In shadow mode each frame goes in clear, too.
     let frames = |relation: &CellRelation| match relation.mode {
         Mode::Protect => bits,
-        Mode::Shadow => 2.0 * bits - 8.0 * OVERHEAD_OCTETS as f64,
+        Mode::Shadow => 2.0 * bits - 8.0 * overhead(relation.relation.protocol()) as f64,
     };
     cell.relations
         .iter()
@@ -53,20 +75,65 @@ fn load(cell: &Cell, payload: Payload) -> f64 {
         .sum()
 }
 
-/// Says that PROFINET's longest frames do not fit, if they do not.
-pub(super) fn not_carried(file: &Path, link: &Link, mtus: &Mtus) -> Option<Finding> {
-    let cell = link.cell.as_ref()?;
-    let largest = largest_payload(mtus);
-    (largest < LONGEST_PAYLOAD).then(|| Finding {
-        file: file.to_owned(),
-        line: Some(cell.line.0),
-        text: format!(
-            "fieldbus {:?}: frames with more than {largest} octets behind the FrameID are dropped (PROFINET has up to {LONGEST_PAYLOAD}); set the MTU of {} to {}",
-            cell.name,
-            link.protected,
-            VLAN_TAG_OCTETS + CELL_HEADER_OCTETS + LONGEST_PAYLOAD + ICV_OCTETS
-        ),
-    })
+/// Says of which protocols of a cell the longest frames do not fit, with the MTUs to set.
+pub(super) fn not_carried(file: &Path, link: &Link, mtus: &Mtus) -> Vec<Finding> {
+    let Some(cell) = &link.cell else { return Vec::new() };
+    let too_long = |protocol: &Protocol| {
+        let FrameOctets { carried, longest } = FrameOctets::of(*protocol, mtus);
+        let of: Vec<_> = cell.of_protocol(*protocol).collect();
+        let (_, first) = of.first().filter(|_| carried < longest)?;
+        let cure = enough(*protocol, link, mtus, carried, longest);
+        let (line, text) = match protocol {
+            Protocol::Profinet => (
+                cell.line.0,
+                format!(
+                    "frames with more than {} octets behind the FrameID are dropped (PROFINET has up to {}); {cure}",
+                    carried.saturating_sub(FRAME_ID_OCTETS),
+                    longest - FRAME_ID_OCTETS
+                ),
+            ),
+            _ => (
+                first.line.0,
+                format!(
+                    "{} {}: frames with more than {carried} octets behind the EtherType are dropped ({} has up to {longest}); {cure}",
+                    if of.len() == 1 { "relation" } else { "relations" },
+                    numbers(of.iter().map(|(number, _)| *number)),
+                    protocol.name()
+                ),
+            ),
+        };
+        let text = format!("fieldbus {:?}: {text}", cell.name);
+        Some(Finding { file: file.to_owned(), line: Some(line), text })
+    };
+    Protocol::ALL.iter().filter_map(too_long).collect()
+}
+
+/// MTUs with which all frames of a protocol fit.
+fn enough(protocol: Protocol, link: &Link, mtus: &Mtus, carried: usize, longest: usize) -> String {
+    let protected = VLAN_TAG_OCTETS + overhead(protocol) + longest;
+    let mut sides = Vec::new();
+    for (side, has, needs) in
+        [(&link.plain, mtus.plain, longest), (&link.protected, mtus.protected, protected)]
+    {
+        if has < needs {
+            sides.push(format!("the MTU of {side} to {needs}"));
+        }
+    }
+    let stations = match protocol {
+        Protocol::EtherNetIp | Protocol::ModbusTcp => format!(", or that of the stations to {carried}"),
+        _ => String::new(),
+    };
+    format!("set {}{stations}", sides.join(" and "))
+}
+
+/// Numbers of relations, the first ones one by one.
+fn numbers(all: impl ExactSizeIterator<Item = usize>) -> String {
+    let more = all.len().saturating_sub(TOLD);
+    let told: Vec<_> = all.take(TOLD).map(|number| (number + 1).to_string()).collect();
+    match more {
+        0 => told.join(", "),
+        more => format!("{} and {more} more", told.join(", ")),
+    }
 }
 
 /// A time in milliseconds from one on, or else in microseconds.
@@ -125,15 +192,7 @@ pub(super) fn write(
             fallback.fingerprint()
         )?;
     }
-    write!(
-        f,
-        "  on wire    EtherType {}; {OVERHEAD_OCTETS} octets more a frame: KeyID 1, Seq 4, ICV {ICV_OCTETS}",
-        cell.ethertype
-    )?;
-    match mtus {
-        Some(mtus) => writeln!(f, "; up to {} octets behind the FrameID", largest_payload(mtus))?,
-        None => writeln!(f)?,
-    }
+    write_on_wire(f, cell, mtus)?;
     match cell.vlan {
         Some(tag) => writeln!(
             f,
@@ -161,11 +220,28 @@ pub(super) fn write(
     write_load(f, cell)?;
     write_shadow(f, cell)?;
     for relation in cell.relations.iter().take(TOLD) {
-        write_relation(f, cell, relation)?;
+        write_relation(f, cell, relation, mtus)?;
     }
     match cell.relations.len().saturating_sub(TOLD) {
         0 => Ok(()),
         more => writeln!(f, "             and {more} more"),
+    }
+}
+
+/// The line about all frames, with the sizes of those of PROFINET; others have theirs beside their relations.
+fn write_on_wire(f: &mut fmt::Formatter<'_>, cell: &Cell, mtus: Option<&Mtus>) -> fmt::Result {
+    let profinet = Protocol::Profinet;
+    write!(f, "  on wire    EtherType {}", cell.ethertype)?;
+    if cell.of_protocol(profinet).next().is_none() {
+        return writeln!(f, "; more in each frame: KeyID 1, Seq 4, ICV {ICV_OCTETS}");
+    }
+    write!(f, "; {} octets more a frame: KeyID 1, Seq 4, ICV {ICV_OCTETS}", overhead(profinet))?;
+    match mtus {
+        Some(mtus) => {
+            let carried = FrameOctets::of(profinet, mtus).carried.saturating_sub(FRAME_ID_OCTETS);
+            writeln!(f, "; up to {carried} octets behind the FrameID")
+        }
+        None => writeln!(f),
     }
 }
 
@@ -188,7 +264,12 @@ fn write_shadow(f: &mut fmt::Formatter<'_>, cell: &Cell) -> fmt::Result {
     }
 }
 
-fn write_relation(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelation) -> fmt::Result {
+fn write_relation(
+    f: &mut fmt::Formatter<'_>,
+    cell: &Cell,
+    relation: &CellRelation,
+    mtus: Option<&Mtus>,
+) -> fmt::Result {
     let of = &relation.relation;
     let (own, peer) = (of.own().0, of.peer().0);
     let (sends, receives) = (of.sends(), of.receives());
@@ -200,21 +281,37 @@ fn write_relation(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelati
         time(cell.watchdog_time(relation)),
         if relation.mode == Mode::Shadow { "; SHADOW" } else { "" }
     )?;
-    write_protocol(f, cell, relation)
+    write_protocol(f, cell, relation, mtus)
 }
 
 /// Lines about a relation of another protocol than PROFINET.
-fn write_protocol(f: &mut fmt::Formatter<'_>, cell: &Cell, relation: &CellRelation) -> fmt::Result {
+fn write_protocol(
+    f: &mut fmt::Formatter<'_>,
+    cell: &Cell,
+    relation: &CellRelation,
+    mtus: Option<&Mtus>,
+) -> fmt::Result {
     let of = &relation.relation;
-    if of.protocol() == Protocol::Profinet && of.delivered_tag(cell.vlan) == cell.vlan {
+    let protocol = of.protocol();
+    if protocol == Protocol::Profinet && of.delivered_tag(cell.vlan) == cell.vlan {
         return Ok(());
     }
-    let octets = OVERHEAD_OCTETS + FRAME_ID_OCTETS - of.protocol().identification_octets();
+    let carried = match mtus {
+        Some(mtus) if protocol != Protocol::Profinet => {
+            format!(", up to {} behind the EtherType", FrameOctets::of(protocol, mtus).carried)
+        }
+        _ => String::new(),
+    };
     let tag = match of.delivered_tag(cell.vlan) {
         Some(tag) => format!("with a VLAN tag: priority {}, VID {}", tag.priority(), tag.vid()),
         None => "without a VLAN tag".to_owned(),
     };
-    writeln!(f, "             {}: {octets} octets more a frame; delivered {tag}", of.protocol().name())
+    writeln!(
+        f,
+        "             {}: {} octets more a frame{carried}; delivered {tag}",
+        protocol.name(),
+        overhead(protocol)
+    )
 }
 
 #[cfg(test)]
@@ -289,6 +386,66 @@ mod tests {
             [
                 "gw.toml:3: fieldbus \"cell-4\": frames with more than 1443 octets behind the FrameID are dropped (PROFINET has up to 1444); set the MTU of eth1 to 1471"
             ]
+        );
+    }
+
+    /// A full frame of these is longer than one of PROFINET: it would be dropped, and TCP would repeat it for ever.
+    #[test]
+    fn frames_of_other_fieldbuses_that_do_not_fit_are_said_with_the_mtu_to_set() {
+        let relation = |protocol: &str, station: u8, more: &str| {
+            format!(
+                "[[fieldbus.relation]]\nstations = [\"02:00:00:00:01:01\", \"02:00:00:00:02:{station:02x}\"]\nprotocol = \"{protocol}\"\ncycle = \"2ms\"\n{more}\n"
+            )
+        };
+        let relations = [
+            relation("modbus-tcp", 1, ""),
+            relation("goose", 2, "frame_ids = [3]\ndestinations = [\"01:0c:cd:01:00:01\"]"),
+            relation("modbus-tcp", 3, ""),
+            relation("sercos", 4, "frame_ids = [0x8104, 0xc104]"),
+        ];
+        let config = configured(&relations.concat(), 0);
+        let lines = |plain: usize, protected: usize| -> Vec<_> {
+            let mtu = |interface: &str| Ok(if interface == "eth0" { plain } else { protected });
+            let plan = Plan::new(&config, Some(&mtu)).unwrap();
+            plan.not_carried().iter().map(ToString::to_string).collect()
+        };
+        let goose = "gw.toml:15: fieldbus \"cell-4\": relation 2: frames with more than 1475 octets behind the EtherType are dropped (goose has up to 1500); set the MTU of eth1 to 1525";
+        let sercos = "gw.toml:26: fieldbus \"cell-4\": relation 4: frames with more than 1473 octets behind the EtherType are dropped (sercos has up to 1500); set the MTU of eth1 to 1527";
+        let modbus = "gw.toml:10: fieldbus \"cell-4\": relations 1, 3: frames with more than 1473 octets behind the EtherType are dropped (modbus-tcp has up to 1500); set the MTU of eth1 to 1527, or that of the stations to 1473";
+        assert_eq!(lines(1500, 1500), [goose, sercos, modbus]);
+        assert_eq!(lines(1500, 1526).len(), 2, "GOOSE fits");
+        assert_eq!(lines(1500, 1527), [""; 0]);
+        // Stations with a smaller MTU send shorter packets; GOOSE knows none.
+        assert_eq!(lines(1473, 1500).len(), 2);
+        assert!(lines(1473, 1500)[0].ends_with("set the MTU of eth0 to 1500 and the MTU of eth1 to 1525"));
+        assert!(lines(9000, 1527)[0].ends_with(
+            "(modbus-tcp has up to 9000); set the MTU of eth1 to 9027, or that of the stations to 1500"
+        ));
+
+        let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
+        for line in [
+            "  on wire    EtherType 0x88b5; more in each frame: KeyID 1, Seq 4, ICV 16\n",
+            "goose: 21 octets more a frame, up to 1475 behind the EtherType; delivered with",
+            "modbus-tcp: 23 octets more a frame, up to 1473 behind the EtherType; delivered without a VLAN tag\n",
+        ] {
+            assert!(plan.contains(line), "{line}\n{plan}");
+        }
+        assert!(!plan.contains("behind the FrameID"), "{plan}");
+    }
+
+    /// The twin of a frame in clear is longer by what its protocol adds.
+    #[test]
+    fn the_load_in_shadow_mode_is_that_of_each_protocol() {
+        let stations = "stations = [\"02:00:00:00:01:01\", \"02:00:00:00:02:01\"]\ncycle = \"1ms\"";
+        let more = |protocol: &str| {
+            format!("mode = \"shadow\"\n[[fieldbus.relation]]\n{stations}\nprotocol = {protocol}\n")
+        };
+        let of = |protocol: &str| {
+            load(configured(&more(protocol), 0).links[0].cell.as_ref().unwrap(), Payload::new(44).unwrap())
+        };
+        let (frame_id, derived) = (of("\"goose\"\nframe_ids = [3, 3]"), of("\"modbus-tcp\""));
+        assert!(
+            (frame_id - (0.00872 + 0.00704)).abs() < 1e-9 && (derived - (0.00872 + 0.00688)).abs() < 1e-9
         );
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fieldbus::VlanTag;
-use fieldbus::relation::{DeliveredTag, Relation, RelationError};
+use fieldbus::relation::{DeliveredTag, FrameAddress, Relation, RelationError};
+use fieldbus::{Direction, VlanTag};
 use toml::Spanned;
 use wire::MacAddr;
 use wire::fieldbus::{FrameId, Protocol, Target};
@@ -24,7 +24,7 @@ pub(super) struct Relations<'j> {
     /// The cell's tag, if it names one.
     pub(super) tag: Option<Option<VlanTag>>,
     /// Destination, source and FrameID of frames that a relation has already, with its line.
-    pub(super) seen: BTreeMap<(MacAddr, MacAddr, FrameId), usize>,
+    pub(super) seen: BTreeMap<FrameAddress, usize>,
 }
 
 impl Relations<'_> {
@@ -113,13 +113,11 @@ impl Relations<'_> {
         spanned: &Spanned<RawRelation>,
         findings: &mut Findings,
     ) {
-        let ((own, sends), (peer, receives)) = (relation.own(), relation.peer());
-        let ways = [
-            (relation.sends(), relation.outward_addresses(), (peer, own), sends),
-            (relation.receives(), relation.inward_addresses(), (own, peer), receives),
-        ];
-        for (stream, frames, hellos, id) in ways {
-            if let Some((to, from)) = frames
+        let ways = [(relation.sends(), Direction::Outward), (relation.receives(), Direction::Inward)];
+        let mut hellos_of = None;
+        for (stream, direction) in ways {
+            let addresses = relation.addresses(direction);
+            if let Some((to, from, id)) = addresses.frames
                 && let Some(earlier) = self.seen.insert((to, from, id), line)
             {
                 let what = match relation.protocol() {
@@ -131,15 +129,15 @@ impl Relations<'_> {
                 );
                 findings.error(spanned.span(), text);
             }
-            if frames != Some(hellos)
-                && let Some(earlier) = self.seen.insert((hellos.0, hellos.1, id), line)
-                && earlier != line
-            {
-                let text = format!(
-                    "{label}the relation of line {earlier} has {id} between the same stations, so HELLOs of both could not be told apart; make one relation of them, with two frame_ids, or name other stations"
-                );
-                findings.error(spanned.span(), text);
-            }
+            let earlier = addresses.hellos_alone().and_then(|hellos| self.seen.insert(hellos, line));
+            hellos_of = hellos_of.or(earlier.map(|earlier| (earlier, addresses.hellos.2)));
+        }
+        // Once for both directions.
+        if let Some((earlier, id)) = hellos_of {
+            let text = format!(
+                "{label}the relation of line {earlier} has {id} between the same stations, so HELLOs of both could not be told apart; make one relation of them, with two frame_ids, or name other stations"
+            );
+            findings.error(spanned.span(), text);
         }
     }
 }

@@ -131,6 +131,21 @@ epoch_frames = 3600000
     assert_eq!((cell.watchdog, cell.alarm_percent), (2, 75));
 }
 
+/// Relations may stand on one line of TOML: they are two all the same.
+#[test]
+fn relations_that_cannot_be_told_apart_are_refused_on_one_line_too() {
+    let goose = |destination: &str| {
+        format!(
+            "{{ protocol = \"goose\", stations = [\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"], frame_ids = [3], destinations = [\"{destination}\"], cycle = \"1ms\" }}"
+        )
+    };
+    let start = VALID.find("[[fieldbus.relation]]").unwrap();
+    let (one, other) = (goose("01:0c:cd:01:00:01"), goose("01:0c:cd:01:00:02"));
+    let findings = validated(&format!("{}relation = [{one}, {other}]\n", &VALID[..start])).unwrap_err();
+    let text = "21: fieldbus \"cell-4\": relation 2: the relation of line 21 has 0x0003 between the same stations, so HELLOs of both could not be told apart; make one relation of them, with two frame_ids, or name other stations";
+    assert_eq!(lines(&findings), [format!("gw.toml:{text}")]);
+}
+
 #[test]
 fn what_is_wrong_is_said_with_line_and_cure() {
     let cell = |text: &str| format!("fieldbus \"cell-4\": {text}");

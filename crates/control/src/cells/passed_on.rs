@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use dataplane::cell::{Cell, CellCounters};
 use fieldbus::handshake::{Handshake, HelloCounters, PassedHandshake};
+use fieldbus::relation::RelationIdentity;
 use fieldbus::session::SessionNumber;
 use fieldbus::{KeyChange, PassedRelation, Relations};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,7 @@ pub struct PassedCell {
 /// A relation.
 #[derive(Debug, Serialize, Deserialize)]
 struct PassedControl {
+    identity: RelationIdentity,
     handshake: PassedHandshake,
     newest: u32,
     /// Nothing where it is only judged.
@@ -44,7 +46,7 @@ struct PassedControl {
 
 impl PassedCell {
     /// Form of it, with that of its relations.
-    pub const FORM: [u32; 2] = [1, fieldbus::passed_on::PASSED_RELATION_FORM];
+    pub const FORM: [u32; 2] = [2, fieldbus::passed_on::PASSED_RELATION_FORM];
 
     /// The descriptors that it names.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
@@ -113,6 +115,7 @@ impl CellControl {
     ) -> Option<PassedCell> {
         let relation = |(number, of): (usize, &RelationControl)| {
             Some(PassedControl {
+                identity: self.settings.relations[number].relation.identity(),
                 handshake: of.handshake.pass_on()?,
                 newest: of.newest.0,
                 frames: cell.map(|cell| cell.relations().pass_on(number)),
@@ -146,15 +149,16 @@ impl CellControl {
         let PassedCell { clock_ns, counters, hello, relations, place, may_have_programs, kernel } = passed;
         let made = Relations::new(settings.settings, &settings.relations);
         let mut frames = made.map_err(|error| super::CellError::Relations(error).to_string())?;
-        if relations.len() != frames.count() {
-            return Err("its cell has other relations".into());
+        let identities = relations.iter().map(|passed| passed.identity);
+        if !identities.eq(settings.relations.iter().map(|of| of.relation.identity())) {
+            return Err("its cell has other relations, or the same in another order".into());
         }
         let mut controls = Vec::with_capacity(relations.len());
         for (number, (of, passed)) in settings.relations.iter().zip(&relations).enumerate() {
             let CellSettings { master_keys, settings, .. } = &settings;
             let seed = random_seed().map_err(|error| error.to_string())?;
             let (protection, ethertype) = (settings.protection, settings.ethertype);
-            let PassedControl { handshake, newest, frames: passed } = passed;
+            let PassedControl { handshake, newest, frames: passed, .. } = passed;
             let failed = |error: fieldbus::PassedOnError| format!("relation {}: {error}", number + 1);
             let handshake =
                 Handshake::go_on(&of.relation, master_keys, protection, ethertype, &seed, handshake);

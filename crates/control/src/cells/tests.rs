@@ -220,6 +220,29 @@ fn a_session_goes_on_only_where_the_relation_means_the_same_frames() {
     }
 }
 
+/// What a cell passes on is the state of its own relations, in their order: keys of one would protect frames of another.
+#[test]
+fn a_cell_goes_on_with_its_own_relations_alone() {
+    let passed = || {
+        let (_, control) = CellControl::make(settings(0, 2)).unwrap();
+        let passed = control.pass_on(Instant::now(), None, false).unwrap();
+        serde_json::from_str::<PassedCell>(&serde_json::to_string(&passed).unwrap()).unwrap()
+    };
+    let go_on = |relations: Vec<RelationSettings>| {
+        let settings = CellSettings { relations, ..settings(0, 2) };
+        passed().try_to_go_on(settings, Instant::now())
+    };
+    let own = settings(0, 2).relations;
+    assert_eq!(go_on(own.clone()), Ok(()));
+    let (mut exchanged, mut of_goose) = (own.clone(), own.clone());
+    exchanged.swap(0, 1);
+    let relation = &mut of_goose[1].relation;
+    *relation = relation.of(Protocol::Goose, Target::Peer, Target::Peer).unwrap();
+    for others in [exchanged, of_goose, own[..1].to_vec(), settings(1, 2).relations] {
+        assert_eq!(go_on(others), Err("its cell has other relations, or the same in another order".into()));
+    }
+}
+
 #[test]
 fn io_of_a_thousand_relations_flows_within_150_ms_of_the_start_of_either_gateway() {
     let now = Duration::from_secs(1);

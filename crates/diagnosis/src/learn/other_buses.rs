@@ -12,8 +12,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use config::check::cell::time;
+use fieldbus::relation::FrameAddress;
 use wire::MacAddr;
-use wire::fieldbus::{FrameId, Protocol};
+use wire::fieldbus::Protocol;
 
 use super::flow::{Flow, Rhythm, Stream};
 use super::proposal::{Direction, Draft, NO_VID, Proposed, TWO_TAGS, is_station, keep_best};
@@ -103,22 +104,24 @@ impl<'l> Draft<'l> {
     }
 
     /// Addresses and numbers of the relations so far: a protected frame does not show its protocol.
-    fn taken(&self) -> BTreeSet<Direction> {
-        let ways = |relation: &Proposed| {
-            let [a, b] = &relation.ends;
-            [(a.station, b.station, a.frame_id), (b.station, a.station, b.frame_id)]
-        };
-        self.relations.iter().flat_map(ways).collect()
+    fn taken(&self) -> BTreeSet<FrameAddress> {
+        self.relations.iter().flat_map(Proposed::addresses).collect()
     }
 
-    fn pair(&mut self, one: Sent<'l>, other: Sent<'l>, taken: &mut BTreeSet<Direction>) {
-        let between = |from: &Sent<'_>, to: &Sent<'_>| -> (MacAddr, MacAddr, FrameId) {
-            (from.from, to.from, from.stream.id)
+    fn pair(&mut self, one: Sent<'l>, other: Sent<'l>, taken: &mut BTreeSet<FrameAddress>) {
+        let ends = [(&one, one.rhythm.cycle), (&other, other.rhythm.cycle)]
+            .map(|(sent, cycle)| self.end(sent.direction(), Some(sent.flow), cycle));
+        let proposed = Proposed {
+            protocol: one.stream.protocol,
+            ends,
+            cycle: one.rhythm.cycle.max(other.rhythm.cycle),
+            has_two_cycles: one.rhythm.cycle != other.rhythm.cycle,
+            origin: one.rhythm.origin.min(other.rhythm.origin),
+            watchdog: None,
         };
-        let ways: BTreeSet<Direction> =
-            [one.direction(), other.direction(), between(&one, &other), between(&other, &one)].into();
+        let addresses: BTreeSet<_> = proposed.addresses().collect();
         let vid = |sent: &Sent<'_>| sent.flow.tag.unwrap_or(0) & NO_VID;
-        let why = if !ways.is_disjoint(taken) {
+        let why = if !addresses.is_disjoint(taken) {
             Some("another relation has the same number and the same stations, or the same group")
         } else if one.flow.tag != other.flow.tag {
             Some("the two directions have different VLAN tags, and a relation has one")
@@ -130,16 +133,7 @@ impl<'l> Draft<'l> {
         if let Some(why) = why {
             return self.left_out(format!("{} and {}", one.what(), other.what()), why);
         }
-        taken.extend(ways);
-        let ends = [(&one, one.rhythm.cycle), (&other, other.rhythm.cycle)]
-            .map(|(sent, cycle)| self.end(sent.direction(), Some(sent.flow), cycle));
-        self.relations.push(Proposed {
-            protocol: one.stream.protocol,
-            ends,
-            cycle: one.rhythm.cycle.max(other.rhythm.cycle),
-            has_two_cycles: one.rhythm.cycle != other.rhythm.cycle,
-            origin: one.rhythm.origin.min(other.rhythm.origin),
-            watchdog: None,
-        });
+        taken.extend(addresses);
+        self.relations.push(proposed);
     }
 }

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use config::check::cell::time;
 use config::fieldbus::MOST_RELATIONS;
+use fieldbus::relation::{FrameAddress, Relation};
 use wire::MacAddr;
-use wire::fieldbus::{FrameId, Protocol};
+use wire::fieldbus::{FrameId, Protocol, Target};
 use wire::profinet::connect::Way;
 
 use super::flow::{Flow, Irregular, Origin};
@@ -321,6 +322,21 @@ fn named_frames(direction: &Direction, flow: &Flow) -> String {
 }
 
 impl Proposed {
+    /// Addresses of its frames and HELLOs, both ways.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = FrameAddress> + use<> {
+        let ways = [fieldbus::Direction::Outward, fieldbus::Direction::Inward];
+        let of = move |relation: Relation| ways.map(|way| relation.addresses(way));
+        self.relation().into_iter().flat_map(of).flat_map(|addresses| addresses.all())
+    }
+
+    /// It, as the box of its first station has it; none if its ends are no relation.
+    fn relation(&self) -> Option<Relation> {
+        let [a, b] = &self.ends;
+        let target = |end: &End| end.group.map_or(Target::Peer, Target::Group);
+        let relation = Relation::new((a.station, a.frame_id), (b.station, b.frame_id), self.cycle);
+        relation.and_then(|relation| relation.of(self.protocol, target(a), target(b))).ok()
+    }
+
     fn left_out(&self, why: String) -> LeftOut {
         let [a, b] = &self.ends;
         let what = format!("{} {} and {} {}", a.station, a.frame_id, b.station, b.frame_id);

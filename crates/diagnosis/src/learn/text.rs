@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use config::check::cell::time;
+use config::fieldbus::{RelationSection, vlan_line};
 use fieldbus::VlanTag;
 use wire::fieldbus::Protocol;
 
@@ -166,42 +167,40 @@ impl Learned {
         }
         text.push_str(&vlan(self.tag));
         for relation in &self.relations {
-            text.push_str(&section(relation));
+            let _ = write!(text, "\n{}", section(relation));
         }
         text
     }
 }
 
 /// The section of a relation.
-fn section(relation: &Proposed) -> String {
+fn section(relation: &Proposed) -> RelationSection {
     let Proposed { protocol, ends: [a, b], cycle: time, .. } = relation;
-    let mut text = format!("\n[[fieldbus.relation]]\nstations  = [\"{}\", \"{}\"]\n", a.station, b.station);
-    if *protocol != Protocol::Profinet {
-        let _ = writeln!(text, "protocol  = \"{}\"", protocol.name());
-        let destinations = [a.group.unwrap_or(b.station), b.group.unwrap_or(a.station)];
-        if a.group.is_some() || b.group.is_some() {
-            let _ = writeln!(text, "destinations = [\"{}\", \"{}\"]", destinations[0], destinations[1]);
-        }
-        text.push_str(&tag(a.tag));
+    let has_group = a.group.is_some() || b.group.is_some();
+    let destinations = [a.group.unwrap_or(b.station), b.group.unwrap_or(a.station)];
+    RelationSection {
+        protocol: *protocol,
+        stations: [a.station, b.station],
+        frame_ids: match protocol.only_identification() {
+            None => vec![a.frame_id, b.frame_id],
+            Some(_) => Vec::new(),
+        },
+        destinations: if has_group { destinations.to_vec() } else { Vec::new() },
+        // Those of PROFINET have the cell's.
+        vlan: (*protocol != Protocol::Profinet).then(|| a.tag.and_then(vlan_tag)),
+        cycle: cycle(*time),
     }
-    if protocol.only_identification().is_none() {
-        let _ = writeln!(text, "frame_ids = [{}, {}]", a.frame_id, b.frame_id);
-    }
-    let _ = writeln!(text, "cycle     = \"{}\"", cycle(*time));
-    text
+}
+
+fn vlan_tag(tci: u16) -> Option<VlanTag> {
+    VlanTag::new((tci >> 13) as u8, tci & 0xfff)
 }
 
 /// The line for the tag of frames that are delivered, if it is not the usual one.
 fn vlan(of_cell: Option<u16>) -> String {
-    let tci = of_cell.unwrap_or_default();
-    let is_usual = VlanTag::new((tci >> 13) as u8, tci & 0xfff) == Some(VlanTag::PROFINET);
-    if is_usual { String::new() } else { tag(of_cell) }
-}
-
-fn tag(tci: Option<u16>) -> String {
-    match tci {
-        None => "vlan = \"none\"\n".into(),
-        Some(tci) => format!("vlan = {{ priority = {}, vid = {} }}\n", tci >> 13, tci & 0xfff),
+    match of_cell.map(vlan_tag) {
+        Some(Some(VlanTag::PROFINET)) => String::new(),
+        tag => vlan_line(tag.flatten()),
     }
 }
 

@@ -109,7 +109,9 @@ impl Handshake {
         };
         let newest = passed.newest.as_ref().map(pair).transpose()?;
         let before = passed.before.as_ref().map(pair).transpose()?;
-        let is_whole = passed.offer != [0; NONCE_OCTETS]
+        let is_one_twice = newest.as_ref().zip(before.as_ref()).is_some_and(|(a, b)| a.number == b.number);
+        let is_whole = !is_one_twice
+            && passed.offer != [0; NONCE_OCTETS]
             && (newest.is_some() || before.is_none() && !passed.confirmed)
             && [&newest, &before].into_iter().flatten().all(|pair| pair.number.0 <= passed.sessions);
         let counters = passed.counters.as_slice().try_into().ok().filter(|_| is_whole);

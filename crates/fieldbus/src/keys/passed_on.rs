@@ -7,6 +7,7 @@ use wire::fieldbus::Seq;
 use super::live::{AdjacentKeys, LiveSession, Receiver, Sender};
 use super::{Keys, OtherSessions};
 use crate::handshake::Handshake;
+use crate::passed_on::PassedOnError;
 use crate::session::SessionNumber;
 
 /// All keys of a relation.
@@ -61,16 +62,22 @@ impl Keys {
         }
     }
 
-    /// The same keys, derived by the handshake that goes on. None if it does not know them.
-    pub(crate) fn go_on(passed: &PassedKeys, handshake: &mut Handshake) -> Option<Self> {
+    /// The same keys, derived by the handshake that goes on.
+    ///
+    /// # Errors
+    /// If the handshake does not know a session, or one stands there twice: its Seqs would be used again.
+    pub(crate) fn go_on(passed: &PassedKeys, handshake: &mut Handshake) -> Result<Self, PassedOnError> {
         let PassedKeys { running, entered, enabled } = passed;
+        if running.as_ref().zip(entered.as_ref()).is_some_and(|(one, other)| one.number == other.number) {
+            return Err(PassedOnError::Garbled);
+        }
         let mut live = |session: &Option<PassedSession>| match session {
-            Some(session) => session.live(handshake).map(Some),
-            None => Some(None),
+            Some(session) => session.live(handshake).map(Some).ok_or(PassedOnError::Session),
+            None => Ok(None),
         };
         let (running, entered) = (live(running)?, live(entered)?);
         let is_entered = entered.is_some();
         let others = OtherSessions { entered, ended: None };
-        Some(Self { is_entered, enabled: *enabled && is_entered, others: others.into(), running })
+        Ok(Self { is_entered, enabled: *enabled && is_entered, others: others.into(), running })
     }
 }

@@ -153,6 +153,7 @@ fn a_state_that_cannot_be_is_refused() {
         ("sessions", serde_json::json!(0)),
         ("newest", serde_json::Value::Null),
         ("offer", serde_json::json!(vec![0; 16])),
+        ("before", state["newest"].clone()),
     ] {
         let mut other = state.clone();
         other[field] = value;
@@ -162,8 +163,16 @@ fn a_state_that_cannot_be_is_refused() {
     let mut unknown = serde_json::to_value(plant.ends[0].cell.pass_on(0)).unwrap();
     unknown["keys"]["running"]["number"] = 9.into();
     let unknown = serde_json::from_value(unknown).unwrap();
-    let mut handshake = go_on(7, state).unwrap();
+    let mut handshake = go_on(7, state.clone()).unwrap();
     assert_eq!(plant.ends[0].cell.go_on(0, &unknown, &mut handshake), Err(Session));
+    // One session twice: what was sent in it would be sent under the same Seqs again.
+    let mut twice = serde_json::to_value(plant.ends[0].cell.pass_on(0)).unwrap();
+    twice["keys"]["entered"] = twice["keys"]["running"].clone();
+    twice["keys"]["entered"]["next_seq"] = 1.into();
+    twice["keys"]["enabled"] = true.into();
+    let twice = serde_json::from_value(twice).unwrap();
+    let mut handshake = go_on(7, state).unwrap();
+    assert_eq!(plant.ends[0].cell.go_on(0, &twice, &mut handshake), Err(Garbled));
 }
 
 /// No key is in it, neither the master key nor one of a session, and the next program derives the same keys.

@@ -38,6 +38,9 @@ other stations as its own.
 Examples:
   frameward init cell --plain enp1s0 --protected enp2s0 --local 02:00:00:00:01:01 \\
     --relation 02:00:00:00:01:01,02:00:00:00:02:01,0x8001,0x8002,1ms
+  frameward init cell --plain enp1s0 --protected enp2s0 --local 02:00:00:00:01:01 \\
+    --relation goose,02:00:00:00:01:01,02:00:00:00:02:01,0x0003,2ms,to=01:0c:cd:01:00:01,vlan=4.10 \\
+    --relation modbus-tcp,02:00:00:00:01:01,02:00:00:00:02:02,100ms
   frameward init cell --join cell.bundle --plain enp1s0 --protected enp2s0")]
     Cell {
         #[command(flatten)]
@@ -45,8 +48,14 @@ Examples:
         /// The MAC address of a station behind this box; repeatable
         #[arg(long, value_name = "MAC")]
         local: Vec<String>,
-        /// Two stations, the FrameID that each of them sends, and the cycle; repeatable
-        #[arg(long, value_name = "MAC,MAC,ID,ID,CYCLE")]
+        /// Two stations, the ID that each of them sends, and the cycle; repeatable
+        ///
+        /// PROTOCOL is goose, sampled-values, powerlink, ethercat, sercos, ethernet-ip or modbus-tcp; without
+        /// it the relation is PROFINET's. ID is the FrameID, or what the protocol has in its place:
+        /// ethernet-ip and modbus-tcp have none. Of one ID the second station sends nothing. Behind the
+        /// cycle, ,to=MAC names the group that a station sends to, in the order of the stations, and
+        /// ,vlan=PRIORITY.VID or ,vlan=none the tag of delivered frames.
+        #[arg(long, value_name = "[PROTOCOL,]MAC,MAC[,ID[,ID]],CYCLE")]
         relation: Vec<String>,
         #[command(flatten)]
         place: Place,
@@ -163,8 +172,9 @@ impl Init {
                 } else {
                     let stations =
                         asks.list(local, "--local MAC", "A station behind this box, by its MAC address");
-                    let words = "A relation, as MAC,MAC,FrameID,FrameID,CYCLE";
-                    (stations, asks.list(relation, "--relation MAC,MAC,ID,ID,CYCLE", words))
+                    let words = "A relation, as [PROTOCOL,]MAC,MAC[,ID[,ID]],CYCLE";
+                    let option = "--relation [PROTOCOL,]MAC,MAC[,ID[,ID]],CYCLE";
+                    (stations, asks.list(relation, option, words))
                 };
                 let (name, plain, protected, bundle) = ports.answer(asks)?;
                 let answers = CellAnswers { name, plain, protected, local, relations };

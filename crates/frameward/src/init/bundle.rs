@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 
 use config::key_file;
 
-/// The largest bundle that is read, in octets.
-const LARGEST: u64 = 1 << 16;
+/// The largest bundle that is read, in octets: that of a cell has a line for each of a thousand relations.
+const LARGEST: u64 = 1 << 18;
 
 /// Why a bundle is of no use.
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]

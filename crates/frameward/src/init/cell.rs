@@ -1,11 +1,14 @@
 //! `init cell`: a fieldbus' relations, each under keys of its own, and the link that carries the rest.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use suite::Secret;
+use wire::MacAddr;
 
 use super::bundle::Bundle;
 use super::link::{Cak, finish, section};
+use super::relation::Relation;
 use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeyLength};
 use config::key_file::fingerprint;
@@ -26,7 +29,7 @@ pub struct CellAnswers {
     pub protected: String,
     /// The stations behind this box. Of no use with a bundle, whose relations have all others.
     pub local: Vec<String>,
-    /// Two stations, their FrameIDs and the cycle, with commas between them. Of no use with a bundle, which has them.
+    /// Relations, as [`super::relation`] has them. Of no use with a bundle, which has them.
     pub relations: Vec<String>,
 }
 
@@ -49,7 +52,7 @@ pub fn cell(
     }?;
     let local = match join {
         Some(bundle) => others(&relations, &bundle.values("local").collect::<Vec<_>>()),
-        None => answers.local.iter().map(String::as_str).collect(),
+        None => answers.local.clone(),
     };
     let suite = join.map_or(SUITE, |bundle| bundle.values("suite").next().unwrap_or(DEFAULT_SUITE));
     let cak = Cak::drawn_or_of(join)?;
@@ -76,7 +79,7 @@ pub fn cell(
             let _ = writeln!(head, "local = {station}");
         }
         for relation in &relations {
-            let _ = writeln!(head, "relation = {}", relation.0.join(","));
+            let _ = writeln!(head, "relation = {relation}");
         }
         let ckn = format!("{head}ckn = ");
         let [first, second] = cak.lines(&ckn);
@@ -88,32 +91,13 @@ pub fn cell(
 }
 
 /// The stations of relations that are not behind the first box.
-fn others<'r>(relations: &[Relation<'r>], first: &[&str]) -> Vec<&'r str> {
-    let mut others: Vec<&str> = relations.iter().flat_map(|Relation([a, b, ..])| [*a, *b]).collect();
-    others.sort_unstable();
-    others.dedup();
-    others.retain(|station| !first.iter().any(|known| known.eq_ignore_ascii_case(station)));
-    others
+fn others(relations: &[Relation], first: &[&str]) -> Vec<String> {
+    let first: Vec<MacAddr> = first.iter().filter_map(|station| station.parse().ok()).collect();
+    let stations: BTreeSet<_> = relations.iter().flat_map(|Relation(of)| of.stations).collect();
+    stations.iter().filter(|station| !first.contains(station)).map(MacAddr::to_string).collect()
 }
 
-/// Two stations, their FrameIDs and the cycle: judged with the configuration that they become a part of.
-struct Relation<'r>([&'r str; 5]);
-
-impl<'r> Relation<'r> {
-    fn parse(text: &'r str) -> Result<Self, InitError> {
-        let refused = || InitError::Relation(text.to_owned());
-        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-        let relation: [&str; 5] = parts.try_into().map_err(|_| refused())?;
-        // They stand in TOML as they are.
-        let is_number = |text: &str| match text.strip_prefix("0x") {
-            Some(digits) => u16::from_str_radix(digits, 16).is_ok(),
-            None => text.parse::<u16>().is_ok(),
-        };
-        if relation[2..4].iter().all(|id| is_number(id)) { Ok(Self(relation)) } else { Err(refused()) }
-    }
-}
-
-fn fieldbus(name: &str, rest: &str, suite: &str, local: &[&str], relations: &[Relation<'_>]) -> String {
+fn fieldbus(name: &str, rest: &str, suite: &str, local: &[String], relations: &[Relation]) -> String {
     let stations: Vec<_> = local.iter().map(|station| quoted(station)).collect();
     let mut text = format!(
         "[[fieldbus]]\nname  = {}\nrest  = {}   # the link above\nsuite = {}   # the same on both boxes; with it frames can stay in the kernel\nmaster_key_file = {}\nlocal = [{}]   # the stations behind this box\n",
@@ -123,14 +107,8 @@ fn fieldbus(name: &str, rest: &str, suite: &str, local: &[&str], relations: &[Re
         quoted(&format!("{name}.key")),
         stations.join(", ")
     );
-    for Relation([a, b, first, second, cycle]) in relations {
-        let _ = write!(
-            text,
-            "\n[[fieldbus.relation]]\nstations  = [{}, {}]\nframe_ids = [{first}, {second}]\ncycle     = {}\n",
-            quoted(a),
-            quoted(b),
-            quoted(cycle)
-        );
+    for Relation(section) in relations {
+        let _ = write!(text, "\n{section}");
     }
     text
 }

@@ -2,9 +2,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 use crate::keygen::KeyLength;
+use config::fieldbus::VlanTag;
 use config::key_file;
 use testkit::TestDirectory;
-use wire::fieldbus::CellSuite;
+use wire::fieldbus::{CellSuite, Protocol};
 
 fn setting(directory: &TestDirectory) -> Setting {
     Setting { directory: directory.path().to_owned(), state: None, owner: None, offline: true }
@@ -310,11 +311,86 @@ fn both_boxes_of_a_cell_have_the_same_relations_and_keys_and_other_stations() {
     let (config, _) = config::load(&older.path().join("cell-4.toml")).unwrap();
     assert_eq!(config.links[0].cell.as_ref().unwrap().protection.suite, CellSuite::GcmAes128);
 
-    for relation in ["", "a,b,c", &format!("{plc},{plc},0x8001,no,1ms")] {
-        let wrong = CellAnswers { relations: vec![relation.to_owned()], ..answers.clone() };
+    let drive = drives[0];
+    for (relation, why) in [
+        (String::new(), "it needs two stations and the cycle"),
+        ("a,b,c".into(), "profinet has two IDs between stations and cycle"),
+        (format!("{plc},{drive},0x8001,no,1ms"), "\"no\" is no ID from 0x0000 to 0xffff"),
+        (format!("{plc},drive,1,2,1ms"), "\"drive\" is not a MAC address such as 02:00:00:00:00:01"),
+        (format!("goosebus,{plc},{drive},1,1ms"), "\"goosebus\" is not a MAC address"),
+        (format!("goose,{plc},{drive},1ms"), "goose has one ID or two between stations and cycle"),
+        (format!("modbus-tcp,{plc},{drive},502,1ms"), "modbus-tcp has no ID between stations and cycle"),
+        (format!("goose,{plc},{drive},1,1ms,to=group"), "\"group\" is not a MAC address"),
+        (format!("goose,{plc},{drive},1,1ms,vlan=4"), "vlan=\"4\" is neither none nor a priority"),
+        (format!("goose,{plc},{drive},1,1ms,vlan=4.4095"), "vlan=\"4.4095\" is neither none nor a priority"),
+        (
+            format!("goose,{plc},{drive},1,1ms,vlan=none,vlan=4.1"),
+            "\"vlan=4.1\" is neither to=MAC nor the only",
+        ),
+        (format!("goose,{plc},{drive},1,1ms,via={plc}"), "is neither to=MAC nor the only vlan=PRIORITY.VID"),
+    ] {
+        let wrong = CellAnswers { relations: vec![relation.clone()], ..answers.clone() };
         let other = TestDirectory::new("init-cell-refused");
         let error = cell(&setting(&other), &wrong, None).unwrap_err();
-        assert!(matches!(error, InitError::Relation(_)), "{error}");
+        assert!(matches!(error, InitError::Relation { .. }), "{error}");
+        let begins = format!("{relation:?} is no relation: ");
+        assert!(error.to_string().starts_with(&begins) && error.to_string().contains(why), "{error}");
         assert!(files(&other).is_empty());
     }
+}
+
+/// A relation of each fieldbus, as the book has them, in the configuration of both boxes.
+#[test]
+fn a_cell_of_any_fieldbus_is_set_up_on_both_boxes() {
+    let (here, there) = (TestDirectory::new("init-buses-a"), TestDirectory::new("init-buses-b"));
+    let (plc, drive) = ("02:00:00:00:01:01", "02:00:00:00:02:01");
+    let relations = [
+        format!("{plc},{drive},0x8001,0x8002,1ms"),
+        format!("goose,{plc},{drive},0x0003,2ms,to=01:0c:cd:01:00:01,vlan=4.10"),
+        format!("sampled-values,{drive},{plc},0x4000,250us,to=01:0c:cd:04:00:01"),
+        format!("powerlink,{plc},{drive},0x0301,0x04ff,400us,to={drive},to=01:11:1e:00:00:02"),
+        format!("ethercat,{plc},{drive},0x2c10,0x2c10,1ms,to=ff:ff:ff:ff:ff:ff,to=ff:ff:ff:ff:ff:ff"),
+        format!("sercos,{plc},{drive},0x8104,0xc104,1ms,vlan=none"),
+        format!("ethernet-ip,{plc},{drive},10ms"),
+        format!("modbus-tcp,{plc},{drive},100ms"),
+    ];
+    let answers = CellAnswers {
+        name: "bay-7".into(),
+        plain: "eth0".into(),
+        protected: "eth1".into(),
+        local: vec![plc.into()],
+        relations: relations.to_vec(),
+    };
+    cell(&setting(&here), &answers, None).unwrap();
+    let path = here.path().join("bay-7.bundle");
+    let lines = std::fs::read_to_string(&path).unwrap();
+    for relation in &relations {
+        assert!(lines.contains(&format!("\nrelation = {relation}\n")), "{relation}\n{lines}");
+    }
+    let joined = CellAnswers { local: Vec::new(), relations: Vec::new(), ..answers };
+    cell(&setting(&there), &joined, Some(&Bundle::read(&path, "cell").unwrap())).unwrap();
+    let [one, other] = [&here, &there].map(|at| {
+        let (mut config, warnings) = config::load(&at.path().join("bay-7.toml")).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        config.links.remove(0).cell.unwrap().relations
+    });
+    let protocols = one.iter().map(|of| of.relation.protocol());
+    assert!(protocols.eq(Protocol::ALL), "each once");
+    for (one, other) in one.iter().zip(&other) {
+        let (one, other) = (&one.relation, &other.relation);
+        assert_eq!((one.own(), one.peer(), one.cycle), (other.peer(), other.own(), other.cycle));
+        assert_eq!((one.stations(), one.binding()), (other.stations(), other.binding()));
+        assert_eq!(one.delivered_tag(None), other.delivered_tag(None));
+    }
+    let told = |number: usize| {
+        let of = &one[number].relation;
+        (of.sends().to_string(), of.receives().to_string())
+    };
+    let words = |sends: &str, receives: &str| (sends.to_owned(), receives.to_owned());
+    assert_eq!(told(1), words("goose 0x0003 to 01:0c:cd:01:00:01", "nothing"));
+    assert_eq!(told(2), words("nothing", "sampled-values 0x4000 to 01:0c:cd:04:00:01"));
+    assert_eq!(told(3), words("powerlink 0x0301", "powerlink 0x04ff to 01:11:1e:00:00:02"));
+    assert_eq!(told(7), words("modbus-tcp", "modbus-tcp"));
+    let tag = |number: usize| one[number].relation.delivered_tag(None);
+    assert_eq!((tag(1), tag(5)), (VlanTag::new(4, 10), None));
 }

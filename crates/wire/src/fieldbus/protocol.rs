@@ -17,6 +17,8 @@
 //! Left out on purpose: connection IDs of EtherNet/IP. Machines choose them anew at each connect, so a configuration that names one
 //! would be wrong after the next restart. All connections from one station to one address are one stream.
 
+use serde::{Deserialize, Serialize};
+
 use super::{FRAME_ID_OCTETS, FrameId};
 use crate::EtherType;
 use crate::id::MacAddr;
@@ -207,7 +209,7 @@ pub const BINDING_OCTETS: usize = 17;
 ///
 /// Kind: 0 to the other station, 1 to a group, 2 to nobody. A relation of PROFINET whose stations send to each other has none: its keys
 /// are those of gateways that know PROFINET alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Binding([u8; BINDING_OCTETS]);
 
 impl Binding {

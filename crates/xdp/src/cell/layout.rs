@@ -11,15 +11,16 @@
 //!  command    what 4 | place 4 | session's number 4 | 0 4 | cycle 8 | alarm 8 | session
 //! ```
 
+use fieldbus::relation::FrameAddress;
 use fieldbus::session::{EpochKey, SessionNumber};
 use fieldbus::{
-    Event, Histogram, KeyChange, KeyStatus, LiveSession, ReceiveCounters, RelationSettings, RelationState,
-    Settings, TransmitCounters,
+    Direction, Event, Histogram, KeyChange, KeyStatus, LiveSession, ReceiveCounters, RelationSettings,
+    RelationState, Settings, TransmitCounters,
 };
 use std::time::Duration;
 use suite::Secret;
-use wire::fieldbus::{FrameId, KeyId, Protect, Seq};
-use wire::{EtherType, MacAddr};
+use wire::EtherType;
+use wire::fieldbus::{KeyId, Protect, Seq};
 
 use crate::error::XdpError;
 use crate::octets::{long, nanoseconds, put, word};
@@ -87,13 +88,13 @@ pub(super) fn machine(settings: &Settings, of: &RelationSettings) -> [u8; MACHIN
 /// The tables in which a relation's frames are found, and by what. HELLOs between its stations are not, unless frames go so too: they
 /// are user space's.
 pub(super) fn addresses(of: &RelationSettings) -> impl Iterator<Item = (&'static str, [u8; ADDRESS])> {
-    let ((_, sends), (_, receives)) = (of.relation.own(), of.relation.peer());
-    let outward = of.relation.outward_addresses().map(|frames| ("outward_table", address(frames, sends)));
-    let inward = of.relation.inward_addresses().map(|frames| ("inward_table", address(frames, receives)));
-    outward.into_iter().chain(inward)
+    let tables = [("outward_table", Direction::Outward), ("inward_table", Direction::Inward)];
+    tables
+        .into_iter()
+        .filter_map(|(table, direction)| Some((table, address(of.relation.addresses(direction).frames?))))
 }
 
-fn address((destination, source): (MacAddr, MacAddr), frame_id: FrameId) -> [u8; ADDRESS] {
+fn address((destination, source, frame_id): FrameAddress) -> [u8; ADDRESS] {
     let mut octets = [0; ADDRESS];
     put(&mut octets, 0, &destination.0);
     put(&mut octets, 6, &source.0);

@@ -4,6 +4,7 @@
 //! needs a right that a gateway has at its start alone; to go on with them needs none. The next program must have the same object
 //! ([`Cell::object`]): it knows the maps by that alone.
 
+use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 
 use fieldbus::RelationSettings;
@@ -61,14 +62,10 @@ impl Cell {
     /// If they are others, or were not passed on.
     pub fn go_on(passed: &PassedCell, relations: &[RelationSettings]) -> Result<Self, XdpError> {
         let PassedCell { programs, room, places, aside } = passed;
-        let mut taken = vec![false; *room];
-        for place in places.iter().flatten() {
-            let taken = taken.get_mut(*place as usize).ok_or(XdpError::Malformed)?;
-            if std::mem::replace(taken, true) {
-                return Err(XdpError::Malformed);
-            }
-        }
-        if places.len() != relations.len() {
+        // The document names the room too: nothing here is as large as it says.
+        let mut taken = BTreeSet::new();
+        let is_free = |place: &u32| (*place as usize) < *room && taken.insert(*place);
+        if places.len() != relations.len() || !places.iter().flatten().all(is_free) {
             return Err(XdpError::Malformed);
         }
         let placed = relations.iter().zip(places).map(|(of, place)| Placed { of: *of, place: *place });
@@ -79,5 +76,44 @@ impl Cell {
             filler: None,
             aside: *aside,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fieldbus::Mode;
+    use fieldbus::relation::Relation;
+    use wire::MacAddr;
+    use wire::fieldbus::FrameId;
+
+    use super::*;
+
+    /// The document may say anything: it decides how much memory nothing takes.
+    #[test]
+    fn places_that_no_cell_has_are_refused_whatever_room_the_document_names() {
+        let ends = [1, 2].map(|octet| (MacAddr([2, 0, 0, 0, 0, octet]), FrameId(0x8000)));
+        let relation = Relation::new(ends[0], ends[1], Duration::from_millis(1)).unwrap();
+        let of = RelationSettings { relation, mode: Mode::Protect, alarm: Duration::from_secs(1) };
+        let go_on = |room: usize, places: &[Option<u32>]| {
+            let document = serde_json::json!({
+                "programs": { "programs": {}, "maps": {} }, "room": room, "places": places, "aside": false,
+            });
+            let passed = serde_json::from_value(document).unwrap();
+            Cell::go_on(&passed, &vec![of; places.len()]).err().unwrap()
+        };
+        for (room, places) in [
+            (2, &[Some(0), Some(2)][..]),
+            (2, &[Some(1), None, Some(1)]),
+            (usize::MAX, &[Some(u32::MAX), Some(u32::MAX)]),
+            (0, &[Some(0)]),
+        ] {
+            assert!(matches!(go_on(room, places), XdpError::Malformed), "{room} {places:?}");
+        }
+        // Places that can be: what is missing are the programs.
+        for room in [2, usize::MAX] {
+            assert!(!matches!(go_on(room, &[Some(1), None, Some(0)]), XdpError::Malformed), "{room}");
+        }
     }
 }
