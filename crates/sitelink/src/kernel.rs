@@ -49,9 +49,9 @@ use std::time::Duration;
 
 use dataplane::site::{ToWorker, Turns};
 use netdev::port::KernelSide;
-use tunnel::{Command, Event, Generation, Limits, PeerCounters, PeerId};
+use tunnel::{Command, Event, Generation, Limits, Location, PeerCounters, PeerId};
 use wire::tunnel::{FlowIndex, RID_OCTETS};
-use wire::{EtherType, Instant};
+use wire::{EtherType, Instant, MacAddr};
 use xdp::Unclaimed;
 use xdp::site::{Room, Settings, Site, Stranger};
 
@@ -331,6 +331,12 @@ impl KernelSite {
     /// Follows an event of the half; `None`: the session has nothing to do with it. There may be another one for it.
     pub(super) fn handle_event(&self, now: Instant, event: Event) -> [Option<Event>; 2] {
         self.lock().handle_event(now, event)
+    /// Location at which the programs have heard a station within a second.
+    pub(super) fn held_at(&self, address: MacAddr) -> Option<Location> {
+        let kernel = self.lock();
+        kernel.room.stations.held_at(&kernel.site, address)
+    }
+
     }
 
     /// All other peers are gone.
