@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dataplane::site::{DatagramProducer, LanFrame, Senders, ToWorker, WorkerMailbox, datagrams, mailboxes};
-use sitelink::{ConnState, Manager, ManagerPeer, ManagerSettings, ManagerStatus};
+use sitelink::{ConnState, KernelSite, Manager, ManagerPeer, ManagerSettings, ManagerStatus};
 use suite::identity::{Identity, PublicKey};
 use tunnel::{ChannelState, Command, Event, Mode, PeerId};
 
@@ -75,6 +75,16 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
 
 impl Site {
     pub(crate) fn start(identity: &Identity, socket: UdpSocket, peers: Vec<ManagerPeer>) -> Self {
+        Self::with_programs(identity, socket, peers, None)
+    }
+
+    /// The same with programs in the kernel, at no port.
+    pub(crate) fn with_programs(
+        identity: &Identity,
+        socket: UdpSocket,
+        peers: Vec<ManagerPeer>,
+        kernel: Option<Arc<KernelSite>>,
+    ) -> Self {
         let (mailbox, manager) = mailboxes().expect("a socket pair");
         let (producer, consumer) = datagrams();
         let address = socket.local_addr().expect("an address");
@@ -89,7 +99,7 @@ impl Site {
             epoch_life: Duration::from_secs(3600),
             most_payload: 1500,
         };
-        let manager = Manager::start(settings, manager, consumer, managers, None).expect("a manager");
+        let manager = Manager::start(settings, manager, consumer, managers, kernel).expect("a manager");
         let (heard, lan) = (Arc::default(), Arc::default());
         let stop = Arc::new(AtomicBool::new(false));
         let work = {
