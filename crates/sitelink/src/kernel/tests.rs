@@ -504,6 +504,24 @@ fn a_station_is_held_where_the_programs_have_heard_it_within_a_second() {
 }
 
 #[test]
+fn programs_suit_the_limits_that_they_were_loaded_with() {
+    let limits = Limits { stations: 32, ..Limits::DEFAULT };
+    let kernel = limited(1, &limits);
+    let (window, bind) = (tunnel::Settings::WINDOW, SocketAddr::new([0; 4].into(), 7788));
+    let suits = |limits: &Limits| kernel.suits(window, bind, limits);
+    assert!(
+        suits(&limits) && suits(&Limits { new_flows_per_second: 7, ..limits }),
+        "user space alone has that one"
+    );
+    let others = [
+        Limits { flows: 7, ..limits },
+        Limits { stations: 64, ..limits },
+        Limits { station_age: Duration::from_secs(60), ..limits },
+    ];
+    assert!(!others.iter().any(suits));
+}
+
+#[test]
 fn an_answer_about_the_flow_of_a_number_before_takes_nothing_from_the_next_one() {
     let kernel = kernel(1);
     begin(&kernel, 0);
