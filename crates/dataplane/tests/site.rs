@@ -186,6 +186,36 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
     }
 }
 
+/// Switches learn from MKPDUs as from any frame: one in the name of another plant's machine would draw that machine's frames.
+#[test]
+fn an_mkpdu_in_the_name_of_a_station_that_was_heard_elsewhere_goes_nowhere() {
+    let carried = |plants: &mut Plants, plain: bool| {
+        let taken = std::iter::from_fn(|| plants.plants[1].manager.eapol.receive());
+        let taken: Vec<LanFrame> = taken.collect();
+        for frame in &taken {
+            assert!(plants.plants[0].manager.eapol.send(frame.clone()) && !plain);
+        }
+        plants.settle();
+        plants.collect(0)
+    };
+    for mode in MODES {
+        let plain = matches!(mode, Mode::Plain { .. });
+        let mut plants = Plants::new(2, mode, Offloads::default());
+        // Of plant 0's LAN: a station that plant 1 hears of, and one that it does not.
+        plants.send(0, &[macsec(BROADCAST, station(0), 1, 60), macsec(station(0), station(7), 1, 60)]);
+        assert_eq!(plants.collect(1).len(), 1, "{mode:?}");
+        let others = eapol(station(5), 100);
+        plants.send(1, &[eapol(station(0), 100), eapol(station(7), 100), others.clone()]);
+        assert!(carried(&mut plants, plain) == [others], "{mode:?}");
+        assert_eq!(plants.snapshot(1).path.out_mkpdus_loop, 1, "{mode:?}");
+        let inward = plants.snapshot(0);
+        let here = [inward.path.in_mkpdus_source_here, inward.peers[0].counters.in_pkts_source_here];
+        assert_eq!(here, if plain { [0, 1] } else { [1, 0] }, "{mode:?}");
+        let places = plants.snapshot(0).stations.len();
+        assert_eq!(places, 2, "{mode:?}: MKPDUs teach nothing");
+    }
+}
+
 #[test]
 fn garbage_on_every_port_is_counted_and_moves_nothing() {
     for mode in MODES {

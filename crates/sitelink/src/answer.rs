@@ -5,7 +5,7 @@
 //!
 //! A handshake costs a few hundred microseconds and some kilobytes before anybody has proved anything. Its limits:
 //! - Few at a time.
-//! - As soon as there are several, or many in a second: only callers that have proved their address (Retry, RFC 9000, 8.1), and
+//! - As soon as there are several, or many in a second, and where answers leave by several ways ([`super::routes`]): only callers that have proved their address (Retry, RFC 9000, 8.1), and
 //!   of those a bounded number a second.
 //! - When there are too many: the oldest that does not come from a peer's address gives way.
 //! - Through one relay a few: of more, the oldest of these gives way.
@@ -37,6 +37,8 @@ const SEVERAL: usize = 8;
 const MOST: usize = 32;
 /// Handshakes under way through one relay at most.
 const RELAYED: usize = 8;
+/// Proofs of the address in a row that were asked of one address, and none has come: it does not hear this site.
+const UNHEARD: u32 = 4;
 /// Handshakes a second without a proof of the address.
 const UNPROVED: u32 = 50;
 /// Handshakes a second with one, from where no peer is known to be.
@@ -67,6 +69,7 @@ impl Answer {
         let mut under_way = VecDeque::with_capacity(MOST);
         let (mut unproved, mut strangers) =
             (TokenBucket::per_second(UNPROVED), TokenBucket::per_second(STRANGERS));
+        let mut asked: Option<(IpAddr, u32)> = None;
         while let Some(incoming) = endpoint.accept().await {
             let now = self.shared.now();
             under_way.retain(|one: &UnderWay| !one.task.is_finished());
@@ -77,15 +80,25 @@ impl Answer {
                 continue;
             }
             let proved = incoming.remote_address_validated();
-            if !proved && (under_way.len() >= SEVERAL || !unproved.take(now)) {
+            let multiplied = self.shared.socket.routes().answers_by_several_ways();
+            let from = incoming.remote_address().ip();
+            let before = asked.filter(|(address, _)| *address == from).map_or(0, |(_, times)| times);
+            match (proved, multiplied) {
+                (true, _) if before > 0 => asked = None,
+                // No handshake begins that could end before the caller has heard something.
+                (false, true) => asked = Some((from, before.saturating_add(1))),
+                _ => {}
+            }
+            if !proved && multiplied && before >= UNHEARD {
+                self.tell_unheard(from);
+            }
+            if !proved && (multiplied || under_way.len() >= SEVERAL || !unproved.take(now)) {
                 count(|counters| counters.in_handshakes_retried += 1);
                 let _ = incoming.retry();
                 continue;
             }
-            let (peers_address, hub) = {
-                let from = incoming.remote_address().ip();
-                self.shared.with_roster(|roster| (roster.is_expected(from), roster.hub_at(from)))
-            };
+            let (peers_address, hub) =
+                self.shared.with_roster(|roster| (roster.is_expected(from), roster.hub_at(from)));
             if proved && !peers_address && !strangers.take(now) {
                 count(|counters| counters.in_handshakes_crowded += 1);
                 incoming.ignore();

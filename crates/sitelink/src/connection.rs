@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, VarInt};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tunnel::{Message, MessageError, Stream};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
@@ -67,7 +68,16 @@ pub(super) struct PeerConnection {
     control: mpsc::Sender<Zeroizing<Vec<u8>>>,
     announcements: mpsc::Sender<Zeroizing<Vec<u8>>>,
     mkpdus: Arc<Mkpdus>,
+    /// Sends these.
+    sending: AbortHandle,
     shared: Arc<Shared>,
+}
+
+impl Drop for PeerConnection {
+    fn drop(&mut self) {
+        // Nothing wakes it any more, and it has a handle of the connection, which would live as long.
+        self.sending.abort();
+    }
 }
 
 impl PeerConnection {
@@ -83,7 +93,8 @@ impl PeerConnection {
         tokio::spawn(write(connection.clone(), Stream::Control, control_out));
         tokio::spawn(write(connection.clone(), Stream::Announcements, announcements_out));
         let mkpdus = Arc::new(Mkpdus::default());
-        tokio::spawn(Arc::clone(&mkpdus).send(connection.clone(), Arc::clone(&shared.shared_counters)));
+        let sending = Arc::clone(&mkpdus).send(connection.clone(), Arc::clone(&shared.shared_counters));
+        let sending = tokio::spawn(sending).abort_handle();
         tokio::spawn(fill(connection.clone()));
         let (ear, incoming) = mpsc::channel(INCOMING);
         let reader = Reader {
@@ -102,6 +113,7 @@ impl PeerConnection {
             control,
             announcements,
             mkpdus,
+            sending,
             shared: Arc::clone(shared),
         }
     }
@@ -283,3 +295,6 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,12 +53,16 @@ wire::counters! {
         in_bad_mkpdus = "InBadMkpdus" [discard],
         /// MKPDUs of peers that found the way to the LAN full.
         in_mkpdus_no_room = "InMkpdusNoRoom" [discard],
+        /// MKPDUs of peers whose source the programs in the kernel have heard on this LAN within a second.
+        in_mkpdus_source_here = "InMkpdusSourceHere" [discard],
         /// MKPDUs of the LAN that went to a peer: one for each.
         out_mkpdus = "OutMkpdus",
         /// MKPDUs of the LAN that a newer one of the same sender replaced.
         out_mkpdus_replaced = "OutMkpdusReplaced" [discard],
         /// MKPDUs of the LAN for which a peer's queue had no room.
         out_mkpdus_no_room = "OutMkpdusNoRoom" [discard],
+        /// MKPDUs of the LAN whose source the programs in the kernel have heard behind a peer within a second.
+        out_mkpdus_loop = "OutMkpdusLoop" [discard],
         /// Frames of the LAN that are no MKPDU.
         out_bad_mkpdus = "OutBadMkpdus" [discard],
         /// Notices that were overwritten before anybody read them.

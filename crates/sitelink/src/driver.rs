@@ -17,7 +17,8 @@ use suite::knock::KnockKey;
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tunnel::{Command, Event, Instance, Mode, PeerId, Session, SessionSettings};
+use tunnel::{Command, Event, Instance, Location, Mode, PeerId, Session, SessionSettings};
+use wire::MacAddr;
 use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
@@ -257,8 +258,12 @@ impl<'r> Driver<'r> {
                 break;
             }
             let (eapol, shared_counters) = (&mut mailbox.eapol, &self.shared.shared_counters);
-            let stations = &mut self.live;
+            let (stations, kernel) = (&mut self.live, self.kernel.as_deref());
             let more = peer.turn(now, look, |frame| {
+                if held_at(kernel, &frame) == Some(Location::Here) {
+                    shared_counters.count(|counters| counters.in_mkpdus_source_here += 1);
+                    return;
+                }
                 stations.read_list(now, &frame, |sci| live.push(sci));
                 let sent = eapol.send(frame);
                 shared_counters.count(|counters| match sent {
@@ -409,7 +414,9 @@ impl<'r> Driver<'r> {
     fn take_frames(&mut self, mailbox: &mut ManagerMailbox, now: wire::Instant) {
         for _ in 0..FRAMES {
             let Some(frame) = mailbox.eapol.receive() else { break };
-            if is_outer_tagged_eapol_mka(&frame) {
+            if held_at(self.kernel.as_deref(), &frame).is_some_and(|location| location != Location::Here) {
+                self.shared.shared_counters.count(|counters| counters.out_mkpdus_loop += 1);
+            } else if is_outer_tagged_eapol_mka(&frame) {
                 self.live.hear(now, &frame);
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {
@@ -424,6 +431,12 @@ impl<'r> Driver<'r> {
             self.shared.board.publish(self.peers.iter().map(Peer::status));
         }
     }
+}
+
+/// Location at which the programs have heard the source of an MKPDU within a second: the worker does not hear what they forward.
+fn held_at(kernel: Option<&KernelSite>, frame: &[u8]) -> Option<Location> {
+    let source = frame.get(6..)?.first_chunk()?;
+    kernel?.held_at(MacAddr(*source))
 }
 
 /// Passes the worker's bell on to QUIC and to the driver, until the worker is gone.

@@ -5,6 +5,8 @@
 //! Such a panic is not unwound at all: the thread reports that it has failed, and stands still for ever, with all that
 //! it has. The restarts in its place bound the cost ([`super::thread`]).
 //!
+//! Locks that outlive the thread are let go first ([`catch_panic`]): the thread in its place needs them.
+//!
 //! It stands in the process's panic hook, so nobody may set another hook afterwards: that would wait for ever.
 
 use std::cell::Cell;

@@ -49,9 +49,9 @@ use std::time::Duration;
 
 use dataplane::site::{ToWorker, Turns};
 use netdev::port::KernelSide;
-use tunnel::{Command, Event, Generation, Limits, PeerCounters, PeerId};
+use tunnel::{Command, Event, Generation, Limits, Location, PeerCounters, PeerId};
 use wire::tunnel::{FlowIndex, RID_OCTETS};
-use wire::{EtherType, Instant};
+use wire::{EtherType, Instant, MacAddr};
 use xdp::Unclaimed;
 use xdp::site::{Room, Settings, Site, Stranger};
 
@@ -116,8 +116,8 @@ struct Kernel {
     peers: BTreeMap<PeerId, Peer>,
     /// Those in plain mode, as they are configured.
     plain: BTreeMap<PeerId, PlainPeer>,
-    /// Time after which a silent station behind one of them is forgotten.
-    station_age: Duration,
+    /// Those that the programs were loaded with.
+    limits: Limits,
     /// For the half.
     commands: VecDeque<Command>,
     /// The half is asked for flows in use.
@@ -190,7 +190,7 @@ impl KernelSite {
             room: FlowRoom::new(room.flows, room.stations),
             peers: BTreeMap::new(),
             plain: BTreeMap::new(),
-            station_age: limits.station_age,
+            limits: *limits,
             commands: VecDeque::new(),
             asked: false,
             looked: None,
@@ -256,10 +256,13 @@ impl KernelSite {
         kernel.flow_sweep = FlowSweep::default();
     }
 
-    /// Whether a site of this window and data port can have the programs.
-    pub fn suits(&self, window: u64, bind: SocketAddr) -> bool {
+    /// Whether a site of this window, data port and limits can have the programs: of limits, they have room for flows and stations, and the
+    /// age of stations.
+    pub fn suits(&self, window: u64, bind: SocketAddr, limits: &Limits) -> bool {
         let kernel = self.lock();
+        let parts = |limits: &Limits| (limits.flows, limits.stations, limits.station_age);
         (kernel.lanes.window(), kernel.paths.bind()) == (window, bind)
+            && parts(&kernel.limits) == parts(limits)
     }
 
     /// Counters of a peer's frames in the kernel.
@@ -326,6 +329,12 @@ impl KernelSite {
     /// Says so if strangers' packets are not bounded at all addresses of this box.
     pub(super) fn lack(&self) -> Option<String> {
         self.lock().bounds.lack()
+    }
+
+    /// Location at which the programs have heard a station within a second.
+    pub(super) fn held_at(&self, address: MacAddr) -> Option<Location> {
+        let kernel = self.lock();
+        kernel.room.stations.held_at(&kernel.site, address)
     }
 
     /// Follows an event of the half; `None`: the session has nothing to do with it. There may be another one for it.
@@ -445,9 +454,9 @@ impl Kernel {
         let mut events = Vec::new();
         for peer in self.peers.keys().copied().collect::<Vec<_>>() {
             self.renew_path(now, peer);
-            let Self { site, lanes, room, peers, station_age, .. } = self;
+            let Self { site, lanes, room, peers, limits, .. } = self;
             let Some(known) = peers.get_mut(&peer) else { continue };
-            known.heard.forget_silent(site, &mut room.stations, *station_age);
+            known.heard.forget_silent(site, &mut room.stations, limits.station_age);
             if let Some(index) = known.lanes.look(lanes, site, now) {
                 events.push(Event::UnknownIndex { peer, generation: known.generation, index });
             }

@@ -147,9 +147,12 @@ impl Manager {
     }
 
     /// Lets peers leave and others come, with numbers that no peer has had; nothing is done for others. Those who leave
-    /// are told. `most_payload` is as in [`ManagerSettings`], for connections from here on.
+    /// are told, and leave the programs in the kernel at once, whether the channel's thread runs or not. `most_payload` is as in [`ManagerSettings`], for connections from here on.
     pub fn change_peers(&self, leave: &[PeerId], come: Vec<(PeerId, ManagerPeer)>, most_payload: u16) {
         self.shared.with_roster(|roster| roster.change(leave, come, most_payload));
+        if let Some(kernel) = &self.shared.kernel {
+            kernel.leave(leave);
+        }
         self.shared.stir.notify_one();
     }
 

@@ -75,7 +75,7 @@ impl Mkpdus {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Sends them until the connection ends.
+    /// Sends them until the connection ends. Whoever has started it ends it where none waits at that moment.
     pub(super) async fn send(
         self: Arc<Self>,
         connection: quinn::Connection,

@@ -70,7 +70,7 @@ enum RequestOrder {
 
 impl TakenRequests {
     fn take(&mut self, seq: u64) -> RequestOrder {
-        if let Some(ahead) = seq.checked_sub(self.newest + 1) {
+        if let Some(ahead) = seq.checked_sub(self.newest).and_then(|ahead| ahead.checked_sub(1)) {
             let moved = u32::try_from(ahead).unwrap_or(u32::MAX);
             let the_newest = 1_u64.checked_shl(moved).unwrap_or(0);
             let before = self.before.checked_shl(moved.saturating_add(1)).unwrap_or(0);
@@ -203,6 +203,20 @@ mod tests {
         assert_eq!((take(1000), take(1000 - 64), take(102)), (answer.clone(), answer, ProbeOutcome::Invalid));
         let heard: Vec<_> = probes.heard(PeerId(3)).iter().map(|heard| heard.probe.seq).collect();
         assert_eq!(heard, [1, 100, 101, 1000]);
+    }
+
+    /// A peer draws its numbers as it likes.
+    #[test]
+    fn the_highest_number_of_all_is_the_last_one() {
+        let (mut probes, at) = (Probes::default(), std::time::Instant::now());
+        let from = SocketAddr::from(([192, 0, 2, 1], 7));
+        probes.set(PeerId(3), [path()].into_iter());
+        let mut take = |seq| probes.take(at, from, &mut request(seq, 26), 0);
+        assert_eq!(take(u64::MAX), ProbeOutcome::Answer(path().source));
+        for seq in [u64::MAX, 0, 1] {
+            assert_eq!(take(seq), ProbeOutcome::Invalid, "{seq}");
+        }
+        assert_eq!(take(u64::MAX - 1), ProbeOutcome::Answer(path().source));
     }
 
     #[test]

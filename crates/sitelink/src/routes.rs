@@ -5,7 +5,8 @@
 //! nothing of the others. Packets longer than every path carries, which search for a path's MTU, go over one.
 //!
 //! Who calls takes answers only from where he has called, and nobody knows by which path his call has come. So the handshake's
-//! answers leave by each way out of this box that a path has, besides the one that the box's routes say.
+//! answers leave by each way out of this box that a path has, besides the one that the box's routes say. That multiplies what an
+//! unproved caller is sent (RFC 9000, 8.1: three times what it has sent at most), so there a caller proves its address first ([`super::answer`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -66,6 +67,11 @@ impl Routes {
             self.callers.pop_front();
         }
         self.callers.push_back(from);
+    }
+
+    /// Whether a handshake's answers leave by several ways: so they are several times what QUIC means to send.
+    pub(super) fn answers_by_several_ways(&self) -> bool {
+        self.sources.values().flatten().any(|source| !source.is_any())
     }
 
     /// Where a packet of a handshake goes besides the way that the box's routes say.

@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use tunnel::PeerId;
 
 use super::counters::SharedCounters;
+use super::guard;
 use super::initials::Initials;
 use super::probes::{ProbeOutcome, Probes};
 use super::random;
@@ -291,6 +292,32 @@ impl AsyncUdpSocket for RingSocket {
     /// would end the connection, and a packet that is too long for an interface is what a search for the path MTU is
     /// made of.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        // The next driver needs the locks of this socket.
+        let _ = guard::catch_panic(|| self.send(transmit));
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let received = guard::catch_panic(|| self.receive(cx, bufs, meta));
+        received.unwrap_or_else(|| Poll::Ready(Err(io::Error::other("a defect"))))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn may_fragment(&self) -> bool {
+        false
+    }
+}
+
+impl RingSocket {
+    fn send(&self, transmit: &Transmit<'_>) {
         for (address, sent) in self.watched.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if *address == transmit.destination
                 && let Some(sent) = sent.upgrade()
@@ -323,19 +350,18 @@ impl AsyncUdpSocket for RingSocket {
         if !sent {
             self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
         }
-        Ok(())
     }
 
     /// Up to a batch of datagrams. What is dropped on the way is bounded by what the ring holds.
-    fn poll_recv(
+    fn receive(
         &self,
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
+        let receiving = &mut *self.receiving();
         #[cfg(test)]
         assert!(!self.defect.swap(false, Ordering::Relaxed), "as a defect would");
-        let receiving = &mut *self.receiving();
         let mut taken = 0;
         while let (Some(buffer), Some(meta)) = (bufs.get_mut(taken), meta.get_mut(taken)) {
             let Some((from, octets)) = receiving.datagrams.pop(buffer) else { break };
@@ -374,14 +400,6 @@ impl AsyncUdpSocket for RingSocket {
         }
         receiving.waiting = Some(cx.waker().clone());
         Poll::Pending
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
-    }
-
-    fn may_fragment(&self) -> bool {
-        false
     }
 }
 

@@ -145,8 +145,10 @@ impl Parts {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use super::super::Manager;
+    use tunnel::PeerId;
+
     use super::super::stand::{Site, identities, peer, socket, until};
+    use super::super::{KernelSite, Manager};
     use super::*;
 
     fn manager(site: &Site) -> &Manager {
@@ -193,5 +195,32 @@ mod tests {
         });
         assert_eq!(begun, [1, 3, 5]);
         assert!(manager(&near).is_running());
+    }
+
+    /// The pause before the channel is started anew may last ten minutes. Programs in the kernel: root.
+    #[test]
+    fn who_leaves_while_the_channel_is_down_leaves_the_programs_at_once() {
+        guard::alone(
+            "thread::tests::who_leaves_while_the_channel_is_down_leaves_the_programs_at_once",
+            leaves,
+        );
+    }
+
+    fn leaves() {
+        let ([low, high], far, id) = (identities(), socket(), PeerId(0));
+        let bind = far.local_addr().expect("an address");
+        let limits = tunnel::Limits::DEFAULT;
+        let kernel = Arc::new(KernelSite::load([1, 0], 4096, bind, &limits).expect("programs"));
+        let far = Site::with_programs(&high, far, vec![peer(&low, None)], Some(Arc::clone(&kernel)));
+        let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+        until("up", || near.is_up(0) && far.is_up(0));
+        let is_gone = || kernel.places(id)[0] == Err("the peer is not connected".to_owned());
+        assert!(!is_gone());
+        manager(&far).shared.defect.store(true, Ordering::Relaxed);
+        manager(&far).shared.stir.notify_one();
+        until("it has failed", || far.status().counters.channel_failures == 1);
+        assert!(!is_gone(), "known flows go on");
+        manager(&far).change_peers(&[id], Vec::new(), 1500);
+        assert!(is_gone());
     }
 }

@@ -254,6 +254,11 @@ impl Forwarding {
         }
     }
 
+    /// Location that a station keeps, since it was heard there within a second. An MKPDU in its name from elsewhere is not its own.
+    pub fn held_at(&self, now: Instant, address: MacAddr) -> Option<Location> {
+        self.stations.held_at(now, &self.state.hasher, address)
+    }
+
     fn parse(&self, frame: &[u8]) -> Result<ParsedFrame, Unrouted> {
         let parsed = match (ParsedFrame::parse(frame), self.state.cyclic) {
             (Err(ParseFrameError::NotMacsec), Some(ether_type)) => {

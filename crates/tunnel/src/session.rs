@@ -22,7 +22,8 @@
 //! announcements; beyond it, the forwarding half is asked after a second to repeat them. [`IN_FLIGHT`] bounds
 //! requests in flight. A peer with four times as many, or whose messages cause more than [`COMMANDS`]
 //! commands than the forwarding half takes, floods: a fault. Requests that a peer may repeat freely
-//! (positions, unknown numbers) are ignored beyond two a second.
+//! (positions, unknown numbers) are ignored beyond two a second. New instances and epochs, which cost the
+//! forwarding half the work of thousands of frames, are each one a second at most: more are a fault.
 //!
 //! **Loss of the channel.** Known flows continue, the epoch lasts longer, and the session keeps its state.
 //! MKA's own sessions end after 6 s without their frames; nothing here ends a flow with a static key.
@@ -65,6 +66,9 @@ pub const COMMANDS: usize = 8192;
 
 /// Default lifetime of an epoch of identifier mode.
 pub const EPOCH_LIFE: Duration = Duration::from_secs(3600);
+
+/// Most new instances of the peer at once: each voids all that the forwarding half has of it.
+const INSTANCES_AT_ONCE: u32 = 8;
 
 /// Settings of a session.
 #[derive(Clone, Debug)]
@@ -115,6 +119,8 @@ pub struct Session {
     asked: BTreeMap<u8, u32>,
     /// Lanes whose position the peer has requested and not received.
     asks: BTreeSet<u8>,
+    /// New instances of the peer.
+    instances: TokenBucket,
     where_is: TokenBucket,
     unknowns: TokenBucket,
     commands: VecDeque<Command>,
@@ -157,6 +163,7 @@ impl Session {
             due: Due::default(),
             asked: BTreeMap::new(),
             asks: BTreeSet::new(),
+            instances: TokenBucket::new(INSTANCES_AT_ONCE, Duration::from_secs(1)),
             where_is: TokenBucket::new(4, Duration::from_millis(500)),
             unknowns: TokenBucket::new(4, Duration::from_millis(500)),
             commands: VecDeque::new(),

@@ -11,7 +11,8 @@
 //! | behind a peer | elsewhere, silent there for a second | moves |
 //!
 //! A station therefore moves at most once a second. A frame from a tunnel never enters one, even if the LAN sends it
-//! back. No other site takes over the address of a machine that sends every second. Half of the table is for stations
+//! back. No other site takes over the address of a machine that sends every second. MKPDUs teach nothing, and none says where a station
+//! is that was heard elsewhere within a second ([`Stations::held_at`]): switches learn from it, too. Half of the table is for stations
 //! here and half for those behind peers: neither can crowd out the other.
 
 use alloc::vec::Vec;
@@ -134,6 +135,12 @@ impl Stations {
         }
         let station = self.find(hasher.address(address), address)?;
         (now.since(station.heard) < self.age).then_some(station.location)
+    }
+
+    /// Location that a station keeps: it was heard there within a second.
+    pub(crate) fn held_at(&self, now: Instant, hasher: &Hasher, address: MacAddr) -> Option<Location> {
+        let station = self.find(hasher.address(address), address)?;
+        (now.since(station.heard) < STAY).then_some(station.location)
     }
 
     /// When it was told last that a station at this location is in use, if that is to be told now.
@@ -343,6 +350,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_station_is_held_where_it_was_heard_within_a_second() {
+        let (mut stations, hasher) = new(8);
+        stations.learn(at(0), &hasher, address(1), Location::Here, false);
+        stations.learn(at(500), &hasher, address(2), A, false);
+        let held = |stations: &Stations, ms, number| stations.held_at(at(ms), &hasher, address(number));
+        assert_eq!(
+            [1, 2, 3].map(|number| held(&stations, 999, number)),
+            [Some(Location::Here), Some(A), None]
+        );
+        assert_eq!([1, 2].map(|number| held(&stations, 1000, number)), [None, Some(A)]);
+        assert_eq!(held(&stations, 1500, 2), None);
+        stations.forget_all(at(600));
+        assert_eq!(held(&stations, 700, 2), None, "forgotten");
     }
 
     #[test]

@@ -272,22 +272,27 @@ fn a_position_is_heeded_once_and_for_the_lane_that_was_asked() {
     assert!(commands(&mut session).is_empty());
 }
 
+/// Hello of another instance.
+fn hello_of(instance: u8) -> Message {
+    Message::Hello {
+        instance: Instance([instance; 16]),
+        lanes: 1,
+        window: 4096,
+        mode: HelloMode::IDENTIFIER,
+        frames: FrameKinds::default(),
+    }
+}
+
 /// It needs a connection for each; what they leave behind does not grow.
 #[test]
 fn instances_without_end_leave_one_generation() {
     let mut session = up();
     for instance in 10..=255 {
-        session.handle_connected(at(1));
-        let hello = Message::Hello {
-            instance: Instance([instance; 16]),
-            lanes: 1,
-            window: 4096,
-            mode: HelloMode::IDENTIFIER,
-            frames: FrameKinds::default(),
-        };
-        session.handle_message(at(1), hello).expect("a hello");
+        let now = at(1000 * u64::from(instance));
+        session.handle_connected(now);
+        session.handle_message(now, hello_of(instance)).expect("a hello");
         let index = FlowIndex(1);
-        session.handle_message(at(1), Message::Announce { index, flow: flow(1) }).expect("a flow");
+        session.handle_message(now, Message::Announce { index, flow: flow(1) }).expect("a flow");
     }
     let left = commands(&mut session);
     assert!(
@@ -300,6 +305,47 @@ fn instances_without_end_leave_one_generation() {
         ),
         "{left:?}"
     );
+}
+
+/// Each voids all of the peer in the forwarding half, which is the work of thousands of frames.
+#[test]
+fn instances_faster_than_one_a_second_are_a_fault() {
+    let mut session = up();
+    for instance in 10..17 {
+        session.handle_connected(at(1));
+        session.handle_message(at(1), hello_of(instance)).expect("seven more at once");
+    }
+    commands(&mut session);
+    session.handle_connected(at(1));
+    let before = session.state();
+    assert_eq!(session.handle_message(at(1), hello_of(17)), Err(PeerFault::TooManyInstances));
+    let after = session.state();
+    assert_eq!((after.generation, after.instance), (before.generation, before.instance));
+    assert!(commands(&mut session).is_empty(), "nothing is begun");
+    // The present one may come back at any time, and the next one after a second.
+    session.handle_connected(at(2));
+    assert_eq!(session.handle_message(at(2), hello_of(16)), Ok(()));
+    session.handle_connected(at(1001));
+    assert_eq!(session.handle_message(at(1001), hello_of(17)), Ok(()));
+    assert!(matches!(commands(&mut session)[..], [Command::Begin { .. }]));
+}
+
+/// A new instance is no way to more epochs.
+#[test]
+fn epochs_of_all_instances_count_together() {
+    let mut session = up();
+    for number in 2..=8 {
+        session.handle_message(at(0), epoch(number, number as u8)).expect("seven more at once");
+        session.handle_event(at(0), Event::ReceiveReady { peer: PEER, generation: FIRST, epoch: number });
+    }
+    for (milliseconds, outcome) in [(1, Err(PeerFault::TooManyEpochs)), (1001, Ok(()))] {
+        session.handle_connected(at(milliseconds));
+        session.handle_message(at(milliseconds), hello_of(3)).expect("another instance");
+        commands(&mut session);
+        assert_eq!(session.handle_message(at(milliseconds), epoch(1, 0x91)), outcome);
+        let installed = matches!(commands(&mut session)[..], [Command::InstallReceive { epoch: 1, .. }]);
+        assert_eq!(installed, outcome.is_ok());
+    }
 }
 
 #[test]

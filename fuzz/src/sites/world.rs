@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tunnel::{Delivery, Destination, Location, Message, Mode, PacketSource, RelayLeg};
+use tunnel::{Delivery, Destination, Location, Message, Mode, PacketSource, PeerFault, RelayLeg};
 use wire::Instant;
 
 use super::judge::{Frame, Judge, address};
@@ -333,9 +333,21 @@ impl World {
         let said = channel.sent[end].iter().map(VecDeque::len).sum::<usize>();
         assert!(said <= MESSAGES, "{said} messages at once");
         let Some(session) = self.sites[to].as_mut().and_then(|site| site.session(from)) else { return };
+        let mut hasty = false;
         for octets in channel.sent[end].iter_mut().rev().flat_map(|stream| stream.drain(..)) {
             let message = Message::parse(&octets).expect("a message").expect("a known kind");
-            assert_eq!(session.handle_message(self.now, message), Ok(()), "an honest peer");
+            match session.handle_message(self.now, message) {
+                Ok(()) => {}
+                // Its site was started more often than once a second.
+                Err(PeerFault::TooManyInstances | PeerFault::TooManyEpochs) => {
+                    hasty = true;
+                    break;
+                }
+                Err(fault) => panic!("an honest peer: {fault}"),
+            }
+        }
+        if hasty {
+            self.break_channel(from, to, true);
         }
     }
 

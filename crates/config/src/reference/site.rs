@@ -385,11 +385,12 @@ section! {
     sections {}
 }
 
-/// A station that sends once a minute must not be forgotten in between by mistake, and nothing is remembered for ever.
+/// A station that sends once a minute must not be forgotten in between by mistake, and nothing is remembered for ever. Programs in the kernel tell
+/// within 20 seconds which flows and stations are in use.
 const AGE: Kind = Kind::Time {
-    what: "10 seconds to a day, such as `\"300s\"`, `\"5m\"` or `\"1h\"`",
+    what: "30 seconds to a day, such as `\"300s\"`, `\"5m\"` or `\"1h\"`",
     units: &[units::SECONDS, units::MINUTES, units::HOURS],
-    from: Duration::from_secs(10),
+    from: Duration::from_secs(30),
     to: units::DAYS.1,
     off: false,
 };

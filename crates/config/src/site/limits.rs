@@ -43,7 +43,7 @@ fn age(label: &str, key: Key, value: &Option<Spanned<String>>, findings: &mut Fi
     let text = key.text(value);
     key.time(text).unwrap_or_else(|| {
         let wrong = format!(
-            "{label}{} = {text:?} is no age; use 10 seconds to a day, such as \"300s\", \"5m\" or \"1h\"",
+            "{label}{} = {text:?} is no age; use 30 seconds to a day, such as \"300s\", \"5m\" or \"1h\"",
             key.name
         );
         findings.error(value.as_ref().map_or(0..0, Spanned::span), wrong);

@@ -327,8 +327,8 @@ fn mistakes() -> Vec<(String, String, String)> {
         ),
         (
             "identity = \"a.key\"\n",
-            "identity = \"a.key\"\n[site.limits]\nflows = 70000\nflow_age = \"1s\"\n",
-            "9: site \"dresden\": flows = 70000 is out of range; use 16 to 32768\n10: site \"dresden\": flow_age = \"1s\" is no age; use 10 seconds to a day, such as \"300s\", \"5m\" or \"1h\"",
+            "identity = \"a.key\"\n[site.limits]\nflows = 70000\nflow_age = \"29s\"\n",
+            "9: site \"dresden\": flows = 70000 is out of range; use 16 to 32768\n10: site \"dresden\": flow_age = \"29s\" is no age; use 30 seconds to a day, such as \"300s\", \"5m\" or \"1h\"",
         ),
         ("name = \"berlin\"\n", "", "8: site \"dresden\": peer 1: name is missing; add name = \"NAME\""),
         (

@@ -12,6 +12,8 @@ wire::counters! {
         /// MKPDUs of senders that were not heard before, or of one that says very many: beyond what is taken of these in
         /// a second.
         out_mkpdus_flood = "OutMkpdusFlood" [discard],
+        /// MKPDUs of the LAN whose source was heard behind a peer within a second: they came out of a tunnel, or say so.
+        out_mkpdus_loop = "OutMkpdusLoop" [discard],
         /// EAPOL frames of the LAN that are no MKPDU: these are not carried.
         out_eapol_other = "OutEapolOther" [discard],
         /// MAC control of the LAN, such as PAUSE, which never goes further than one hop.
@@ -67,6 +69,8 @@ wire::counters! {
         in_pkts_unknown_address = "InPktsUnknownAddress" [discard],
         /// EAPOL frames from the management channel for the LAN.
         in_eapol = "InEapol",
+        /// MKPDUs from the management channel whose source was heard on this LAN within a second.
+        in_mkpdus_source_here = "InMkpdusSourceHere" [discard],
         /// Frames of stations with a SecY of their own, to the LAN of a site that protects it.
         in_pkts_stations = "InPktsStations",
         /// Frames for the LAN while its interface was not there.

@@ -88,7 +88,7 @@ impl Entry<'_> {
 }
 
 /// The source of a frame.
-fn source(frame: &[u8]) -> Option<MacAddr> {
+pub(super) fn source(frame: &[u8]) -> Option<MacAddr> {
     frame.get(6..).and_then(<[u8]>::first_chunk).map(|octets| MacAddr(*octets))
 }
 

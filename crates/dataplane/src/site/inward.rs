@@ -17,13 +17,14 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use tunnel::standby::Gate;
-use tunnel::{Delivery, Forwarding, PacketSource, PeerId, RelayLeg, SiteName};
+use tunnel::{Delivery, Forwarding, Location, PacketSource, PeerId, RelayLeg, SiteName};
 use wire::Instant;
 
 use super::Site;
 use super::counters::SitePathCounters;
 use super::datagrams::DatagramProducer;
 use super::endpoints::WanPort;
+use super::entry::source;
 use super::lan::LanPort;
 use super::relay::{relay_address, relayed_peer};
 use netdev::burst::BURST_FRAMES;
@@ -94,6 +95,11 @@ impl Site {
         {
             received += 1;
             counters.in_eapol += 1;
+            // The LAN's switches would look for that station behind the gateway.
+            if source(&frame).and_then(|source| forwarding.held_at(now, source)) == Some(Location::Here) {
+                counters.in_mkpdus_source_here += 1;
+                continue;
+            }
             lan.make_room(now, forwarding, counters);
             lan.put(&[&frame], None, counters);
         }

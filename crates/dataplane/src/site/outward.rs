@@ -14,13 +14,14 @@ use arrayvec::ArrayVec;
 use secy::ExpressClasses;
 use tunnel::shaper::{Class, PacketOf};
 use tunnel::standby::Gate;
-use tunnel::{Destination, Mode, PeerId, Route};
+use tunnel::{Destination, Location, Mode, PeerId, Route};
 use wire::Instant;
 use wire::tunnel::Flow;
 
 use super::Site;
 use super::copies::{Copies, is_express};
 use super::endpoints::{PATHS, Place, WanPort};
+use super::entry::source;
 use super::handed_frames::are_handed;
 use super::lan::LanFrameKind;
 use super::marking::{Dscp, Mark, Marking};
@@ -172,6 +173,14 @@ impl Site {
                     counters.out_pkts_standby += 1;
                 }
                 LanFrameKind::Eapol => counters.out_eapol_other += 1,
+                LanFrameKind::Mka
+                    if matches!(sender, Sender::Lan)
+                        && source(frame)
+                            .and_then(|source| forwarding.held_at(now, source))
+                            .is_some_and(|location| location != Location::Here) =>
+                {
+                    counters.out_mkpdus_loop += 1;
+                }
                 LanFrameKind::Mka => {
                     if outward.channels > 0 {
                         let admission = match sender {

@@ -60,7 +60,7 @@ impl KernelSite {
         self.handle_command(now, ToWorker::Endpoint { peer, address }, &mut Vec::new());
     }
 
-    /// Peers of such a site that leave.
+    /// Peers that leave.
     pub fn leave(&self, peers: &[PeerId]) {
         self.retain(|peer| !peers.contains(&peer));
     }

@@ -125,6 +125,13 @@ impl Stations {
         location
     }
 
+    /// Location that a station keeps: the programs have heard it there within a second. The half hears of it once in a while.
+    pub(super) fn held_at(&self, site: &Site, address: MacAddr) -> Option<Location> {
+        let known = self.known.get(&address)?;
+        let (location, since) = site.now().and_then(|now| site.station(known.number, now)).ok()?;
+        location.filter(|_| since < STAY)
+    }
+
     /// Tells the half where some more stations are.
     pub(super) fn sweep(&mut self, site: &Site, now: Instant, commands: &mut VecDeque<Command>) {
         let Ok(clock) = site.now() else { return };

@@ -3,8 +3,7 @@
 use std::net::IpAddr;
 
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tunnel::{Forwarding, Location, Mode, PeerSettings, RequestId};
-use wire::MacAddr;
+use tunnel::{Forwarding, Mode, PeerSettings, RequestId};
 use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
 use xdp::site::{MOST_HERE, MOST_KNOWN, UdpPath, Vxlan};
 
@@ -483,6 +482,43 @@ fn a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it() {
     beside.speak(10);
     assert!(!beside.receive(4, 10));
     assert_eq!(beside.refused_as_here(), 3);
+}
+
+/// By it MKPDUs are judged whose station's frames the half does not see.
+#[test]
+fn a_station_is_held_where_the_programs_have_heard_it_within_a_second() {
+    let mut beside = Beside::new();
+    let held = |beside: &Beside, station: u16| {
+        let [high, low] = station.to_be_bytes();
+        beside.kernel.held_at(MacAddr([2, 0, 0, 0, high, low]))
+    };
+    assert!(beside.announce(1, 5) && beside.announce(2, 6));
+    beside.answer();
+    assert_eq!(held(&beside, 5), None, "not heard");
+    beside.speak(5);
+    assert!(beside.receive(2, 6));
+    let places = [5, 6, 7].map(|station| held(&beside, station));
+    assert_eq!(places, [Some(Location::Here), Some(Location::Behind(PeerId(0))), None]);
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!([5, 6].map(|station| held(&beside, station)), [None, None]);
+}
+
+#[test]
+fn programs_suit_the_limits_that_they_were_loaded_with() {
+    let limits = Limits { stations: 32, ..Limits::DEFAULT };
+    let kernel = limited(1, &limits);
+    let (window, bind) = (tunnel::Settings::WINDOW, SocketAddr::new([0; 4].into(), 7788));
+    let suits = |limits: &Limits| kernel.suits(window, bind, limits);
+    assert!(
+        suits(&limits) && suits(&Limits { new_flows_per_second: 7, ..limits }),
+        "user space alone has that one"
+    );
+    let others = [
+        Limits { flows: 7, ..limits },
+        Limits { stations: 64, ..limits },
+        Limits { station_age: Duration::from_secs(60), ..limits },
+    ];
+    assert!(!others.iter().any(suits));
 }
 
 #[test]

@@ -236,10 +236,18 @@ impl Forwarding {
             inner => inner,
         };
         let inner = inner.map_err(|reason| self.discard(from, reason))?;
-        if let Inner::Macsec(taken) = inner {
-            self.hear_or_leave(now, from, taken.flow.source)?;
-            if self.state.offers && taken.flow.is_untagged_macsec() {
-                self.offer_station(now, from, taken.flow.source);
+        match inner {
+            Inner::Macsec(taken) => {
+                self.hear_or_leave(now, from, taken.flow.source)?;
+                if self.state.offers && taken.flow.is_untagged_macsec() {
+                    self.offer_station(now, from, taken.flow.source);
+                }
+            }
+            Inner::Eapol => {
+                let source = packet.get(VXLAN_OCTETS + 6..).and_then(<[u8]>::first_chunk);
+                if source.and_then(|source| self.held_at(now, MacAddr(*source))) == Some(Location::Here) {
+                    return Err(self.discard(from, InDiscard::SourceHere));
+                }
             }
         }
         if let Some(counters) = counters_of(&mut self.peers, from) {

@@ -52,7 +52,9 @@ pub enum PeerFault {
         /// The epoch.
         epoch: u32,
     },
-    /// More epochs than one a second.
+    /// More instances than one a second.
+    TooManyInstances,
+    /// More epochs than one a second, in all instances.
     TooManyEpochs,
     /// The peer names an epoch that this site never offered.
     NeverOffered {
@@ -90,6 +92,7 @@ impl fmt::Display for PeerFault {
             Self::EpochOrder { newest, told } => write!(f, "epoch {told} out of order after epoch {newest}"),
             Self::EpochChanged { epoch } => write!(f, "epoch {epoch} came again with another secret"),
             Self::SecretRepeated { epoch } => write!(f, "epoch {epoch} has the secret of one before it"),
+            Self::TooManyInstances => f.write_str("more new instances than one a second"),
             Self::TooManyEpochs => f.write_str("more new epochs than one a second"),
             Self::NeverOffered { epoch } => write!(f, "epoch {epoch}, which this site never began"),
             Self::Lane { lane } => write!(f, "lane {lane}, which this site does not have"),

@@ -3,7 +3,7 @@
 use wire::Instant;
 use wire::tunnel::FlowIndex;
 
-use super::receive_epochs::{EpochOffer, ReceiveEpochs};
+use super::receive_epochs::EpochOffer;
 use super::transmit_epochs::TransmitEpochs;
 use super::{Announcements, ChannelState, Due, Octets, PeerFault, PeerFlows, Session};
 use crate::exchange::{Command, Generation, Instance};
@@ -27,6 +27,9 @@ impl Session {
         }
         lanes_are_fine(lanes)?;
         if self.instance.is_none_or(|(known, _)| known != instance) {
+            if !self.instances.take(now) {
+                return Err(PeerFault::TooManyInstances);
+            }
             self.begin_generation(now, instance, frames);
         }
         self.due.welcome = true;
@@ -40,7 +43,7 @@ impl Session {
         self.instance = Some((instance, now));
         self.generation = Generation(self.generation.0.wrapping_add(1).max(1));
         self.transmit = TransmitEpochs::new(self.mode, self.settings.epoch_life);
-        self.receive = ReceiveEpochs::new();
+        self.receive.begin_generation();
         self.flows = Announcements::default();
         self.peer_flows = PeerFlows::default();
         (self.peer_takes, self.octets) = (frames, Octets::default());

@@ -50,6 +50,11 @@ impl ReceiveEpochs {
         }
     }
 
+    /// Forgets the epochs of the generation before. What may be offered does not grow by that.
+    pub(super) fn begin_generation(&mut self) {
+        *self = Self { offers: self.offers, ..Self::new() };
+    }
+
     /// Handles the offer of an epoch.
     pub(super) fn offer(
         &mut self,

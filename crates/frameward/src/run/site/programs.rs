@@ -43,9 +43,10 @@ impl SitePrograms {
     pub(in crate::run) fn of(&self, site: &Site, io: Io) -> Kernel {
         site.peers_in_kernel(io)?;
         match self.loaded.get(&site.name) {
-            Some(Ok(kernel)) if kernel.suits(site.window, site.bind) => Ok(Arc::clone(kernel)),
+            Some(Ok(kernel)) if kernel.suits(site.window, site.bind, &site.limits) => Ok(Arc::clone(kernel)),
             Some(Err(why)) => Err(why.clone()),
-            _ => Err("programs are loaded at the start alone, and this site was not there then; restart the gateway".into()),
+            Some(Ok(_)) => Err("programs are loaded at the start alone, and this site had another window, bind or limits then; restart the gateway".into()),
+            None => Err("programs are loaded at the start alone, and this site was not there then; restart the gateway".into()),
         }
     }
 }
