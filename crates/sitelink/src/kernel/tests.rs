@@ -19,8 +19,12 @@ fn kernel(peers: usize) -> KernelSite {
 }
 
 fn limited(peers: usize, limits: &Limits) -> KernelSite {
+    bound(peers, [0; 4].into(), limits)
+}
+
+fn bound(peers: usize, bind: IpAddr, limits: &Limits) -> KernelSite {
     lab::require_root().unwrap();
-    let bind = SocketAddr::new([0; 4].into(), 7788);
+    let bind = SocketAddr::new(bind, 7788);
     KernelSite::load([peers, 0], tunnel::Settings::WINDOW, bind, limits).unwrap()
 }
 
@@ -363,7 +367,11 @@ struct Beside {
 
 impl Beside {
     fn new() -> Self {
-        let kernel = kernel(1);
+        Self::bound([0; 4].into())
+    }
+
+    fn bound(bind: IpAddr) -> Self {
+        let kernel = bound(1, bind, &Limits::DEFAULT);
         let half = Forwarding::new(tunnel::Settings {
             peers: vec![PeerSettings { mode: Mode::Identifier, path_payload: 1200 }],
             lan_frame: 1500,
@@ -426,8 +434,8 @@ impl Beside {
         let _ = self.half.route(self.now(), &frame);
     }
 
-    /// True if a frame of the peer's flow is delivered.
-    fn receive(&mut self, index: u16, source: u16) -> bool {
+    /// The next packet of the peer's flow, to an address of this box.
+    fn packet(&mut self, index: u16, source: u16, to: [u8; 4]) -> Vec<u8> {
         self.seq += 1;
         let frame = frame(source, 9, 0);
         let parsed = ParsedFrame::parse(&frame).unwrap();
@@ -439,9 +447,14 @@ impl Beside {
         let payload = [&block.rid.octets()[..], &key.check(block.pad, header), &masked, body].concat();
         let udp = (payload.len() as u16 + 8).to_be_bytes();
         let total = (payload.len() as u16 + 28).to_be_bytes();
-        let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1];
         let ports = [7788_u16.to_be_bytes(), 7788_u16.to_be_bytes(), udp, [0; 2]].concat();
-        let packet = [&[2; 12][..], &[8, 0], &ip, &ports, &payload].concat();
+        [&[2; 12][..], &[8, 0], &ip, &to, &ports, &payload].concat()
+    }
+
+    /// True if a frame of the peer's flow is delivered.
+    fn receive(&mut self, index: u16, source: u16) -> bool {
+        let packet = self.packet(index, source, [192, 0, 2, 2]);
         let ran = self.kernel.lock().site.run_inward(&packet, 1).unwrap();
         assert_ne!(ran.verdict, xdp::Verdict::Pass, "the lane is the kernel's");
         ran.verdict == xdp::Verdict::Redirect
@@ -483,6 +496,49 @@ fn a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it() {
     beside.speak(10);
     assert!(!beside.receive(4, 10));
     assert_eq!(beside.refused_as_here(), 3);
+}
+
+/// One that the socket does not get would be quoted to its sender, or be sent on, with what opens packets.
+#[test]
+fn packets_are_opened_where_the_socket_receives_from_the_first_epoch_on() {
+    let (any_four, any_six) = (IpAddr::from([0; 4]), IpAddr::from([0; 16]));
+    let [loopback, neighbour] = [[127, 0, 0, 1], [192, 0, 2, 2]];
+    for (bind, to, is_opened) in [
+        (any_four, loopback, true),
+        (any_four, neighbour, false),
+        (any_four, [255; 4], false),
+        (any_six, loopback, true),
+        (loopback.into(), loopback, true),
+        (loopback.into(), neighbour, false),
+        (IpAddr::from([127, 0, 0, 2]), loopback, false),
+    ] {
+        let mut beside = Beside::bound(bind);
+        let secret = beside.secret.clone();
+        let (peer, generation) = (PeerId(0), Generation::default());
+        beside.tell(Command::InstallReceive { peer, generation, epoch: 1, secret, lanes: 2 });
+        assert!(beside.announce(1, 6));
+        beside.answer();
+        // A worker that has begun turns, and has found packets in each.
+        beside.kernel.lock().site.turns().unwrap().words().iter().zip([9, 0, 0, 0]).for_each(|(word, to)| {
+            word.store(to, std::sync::atomic::Ordering::SeqCst);
+        });
+        let packet = beside.packet(1, 6, to);
+        let ran = beside.kernel.lock().site.run_inward(&packet, 1).unwrap();
+        assert_eq!(ran.verdict, xdp::Verdict::Pass);
+        assert_eq!(ran.frame != packet, is_opened, "bound to {bind}, to {to:?}");
+    }
+    for (bind, address, is_received) in [
+        ("0.0.0.0", "::1", false),
+        ("0.0.0.0", "fe80::1", false),
+        ("::", "::1", true),
+        ("::", "192.0.2.1", true),
+        ("::", "ff02::1", false),
+        ("fd00::1", "fd00::1", true),
+        ("fd00::1", "192.0.2.1", false),
+    ] {
+        let [bind, address] = [bind, address].map(|text| text.parse().unwrap());
+        assert_eq!(strangers::is_received(bind, address), is_received, "{bind} {address}");
+    }
 }
 
 #[test]
