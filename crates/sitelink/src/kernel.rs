@@ -444,11 +444,16 @@ impl Kernel {
         let mut events = Vec::new();
         for peer in self.peers.keys().copied().collect::<Vec<_>>() {
             self.renew_path(now, peer);
-            let Self { site, lanes, room, peers, station_age, .. } = self;
+            let Self { site, lanes, room, peers, station_age, commands, .. } = self;
             let Some(known) = peers.get_mut(&peer) else { continue };
             known.heard.forget_silent(site, &mut room.stations, *station_age);
             if let Some(index) = known.lanes.look(lanes, site, now) {
                 events.push(Event::UnknownIndex { peer, generation: known.generation, index });
+            }
+            if commands.len() < MOST_COMMANDS
+                && let Some(epoch) = known.lanes.tell_in_use()
+            {
+                commands.push_back(Command::EpochInUse { peer, generation: known.generation, epoch });
             }
         }
         if self.judged.is_none_or(|judged| now.since(judged) >= USED) {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tunnel::{Forwarding, Location, Mode, PeerSettings, RequestId};
+use tunnel::{EPOCH_OVERLAP, Forwarding, Location, Mode, PeerSettings, RequestId};
 use wire::MacAddr;
 use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
 use xdp::site::{MOST_HERE, MOST_KNOWN, UdpPath, Vxlan};
@@ -560,6 +560,78 @@ fn an_answer_about_the_flow_of_a_number_before_takes_nothing_from_the_next_one()
     kernel.handle_event(NOW, refused(RequestId(2)));
     rest(&kernel);
     assert_eq!(announced(), all);
+}
+
+/// Opens an epoch's lane of a peer, or refuses it. The secret is that of [`of_half`].
+fn receive(kernel: &KernelSite, epoch: u32, refused: Option<&str>) {
+    let secret = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]);
+    let Kernel { site, lanes, peers, .. } = &mut *kernel.lock();
+    let known = peers.get_mut(&PeerId(0)).unwrap();
+    let opened = known.lanes.open_receive(lanes, site, 0, (epoch, &secret), refused.map(Into::into));
+    assert_eq!(opened, refused.is_none());
+}
+
+#[test]
+fn an_epoch_ends_two_seconds_after_a_packet_of_the_next_one_whoever_takes_it() {
+    const REFUSED: Option<&str> = Some("for the test");
+    let (peer, generation) = (PeerId(0), Generation::default());
+    let epochs = |kernel: &KernelSite| kernel.lock().peers[&peer].lanes.epochs();
+    let in_use = |kernel: &KernelSite| -> Vec<u32> {
+        let of = |command| match command {
+            Command::EpochInUse { epoch, .. } => Some(epoch),
+            _ => None,
+        };
+        commands(kernel).into_iter().filter_map(of).collect()
+    };
+    let begun = || {
+        let kernel = kernel(1);
+        begin(&kernel, 0);
+        receive(&kernel, 1, None);
+        kernel
+    };
+    // One that no program receives: the half hears it.
+    let kernel = begun();
+    receive(&kernel, 2, REFUSED);
+    drop(kernel.handle_timeout(NOW + LOOK));
+    assert_eq!(epochs(&kernel), [1]);
+    let heard = NOW + EPOCH_OVERLAP;
+    assert_eq!(kernel.handle_event(heard, Event::EpochInUse { peer, generation, epoch: 2 }), [None, None]);
+    drop(kernel.handle_timeout(heard + (EPOCH_OVERLAP - LOOK)));
+    assert_eq!(epochs(&kernel), [1], "packets on their way");
+    // Said once more, it begins nothing anew.
+    kernel.handle_event(heard + EPOCH_OVERLAP, Event::EpochInUse { peer, generation, epoch: 2 });
+    drop(kernel.handle_timeout(heard + EPOCH_OVERLAP));
+    assert_eq!(epochs(&kernel), []);
+    assert_eq!(in_use(&kernel), [], "the half has said it");
+    // One that programs receive: the half is told, which has lanes of it too.
+    let kernel = begun();
+    receive(&kernel, 2, None);
+    let parsed = ParsedFrame::parse(&frame(1, 9, 0)).unwrap();
+    let header = Header { flow: FlowIndex(1), form: PacketForm::Whole, fields: parsed.fields }.encode();
+    let key = EpochSecret::new(&[3; EPOCH_SECRET_OCTETS]).lane_key(1);
+    let block = key.block(1);
+    let masked: Vec<u8> = header.iter().zip(block.mask).map(|(octet, mask)| octet ^ mask).collect();
+    let packet =
+        datagram(&[&block.rid.octets()[..], &key.check(block.pad, header), &masked, &[7; 40]].concat());
+    drop(kernel.handle_timeout(NOW + LOOK));
+    assert_eq!(in_use(&kernel), []);
+    assert!(!passes(&kernel, &packet), "of a flow that is not known");
+    for (later, left, told) in [
+        (2 * LOOK, &[1, 2][..], &[2][..]),
+        (3 * LOOK, &[1, 2], &[]),
+        (2 * LOOK + EPOCH_OVERLAP, &[2], &[]),
+        (4 * LOOK + EPOCH_OVERLAP, &[2], &[]),
+    ] {
+        drop(kernel.handle_timeout(NOW + later));
+        assert_eq!((&epochs(&kernel)[..], &in_use(&kernel)[..]), (left, told), "{later:?}");
+    }
+    // Nothing has come of the two epochs behind it.
+    for (third, left) in [(REFUSED, &[][..]), (None, &[3])] {
+        let kernel = begun();
+        receive(&kernel, 2, REFUSED);
+        receive(&kernel, 3, third);
+        assert_eq!(epochs(&kernel), left);
+    }
 }
 
 fn plain(peers: usize, limits: &Limits) -> KernelSite {
