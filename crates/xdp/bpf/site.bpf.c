@@ -244,14 +244,15 @@ INLINE u64 token_of(const struct settings *site, u64 header, u32 from, u64 perio
     return sip_of_two(site->token_key, header, period << 16 | from) & RID_MASK & ~QUIC_BIT;
 }
 
-// Whether a packet to the data port has a token that the worker would take (turns.rs). Programs alone may write one.
-GLOBAL int has_token(struct xdp_md *ctx, u32 outer) {
+// Whether a packet, whose header of UDP stands here, goes to the data port with a token that the worker would take (turns.rs). Programs alone
+// may write one.
+GLOBAL int has_token(struct xdp_md *ctx, u32 at) {
     u32 zero = 0;
     const struct settings *site = map_lookup(&settings, &zero);
     const volatile struct turns *worker = map_lookup(&turns, &zero);
-    BOUND(outer, 127);
-    u8 *tunnel = start_of(ctx) + outer;
-    if (!site || !worker || tunnel + TUNNEL > end_of(ctx) || U16(tunnel - 6) != site->port) return 0;
+    BOUND(at, 127);
+    u8 *udp = start_of(ctx) + at, *tunnel = udp + UDP_OCTETS;
+    if (!site || !worker || tunnel + TUNNEL > end_of(ctx) || U16(udp + 2) != site->port) return 0;
     u64 front = U64(tunnel), header = U64(tunnel + 8), period = worker->period;
     EACH_ONE_BY_ONE for (u32 ago = 0; ago < 2; ago++) {
         if (token_of(site, header, BE16((u16)(front >> 48)), period - ago) == (front & RID_MASK)) return 1;
@@ -266,17 +267,18 @@ GLOBAL int pass_opened(struct xdp_md *ctx, u32 outer, u32 from, u64 header) {
     const struct settings *site = map_lookup(&settings, &zero);
     const volatile struct turns *worker = map_lookup(&turns, &zero);
     struct counters *count = map_lookup(&counters, &from);
-    BOUND(outer, 63);
-    u8 *data = start_of(ctx), *tunnel = data + outer;
+    u32 at = outer - UDP_OCTETS;
+    BOUND(at, 63);
+    u8 *data = start_of(ctx), *udp = data + at, *tunnel = udp + UDP_OCTETS;
     if (!site || !worker || !count || data + LEAST_PACKET > end_of(ctx) || tunnel + TUNNEL > end_of(ctx)) return XDP_DROP;
     if (!(bits_here(data, outer) & RECEIVES)) return XDP_PASS;
     u64 front = token_of(site, header, from, worker->period) | (u64)BE16(from) << 48;
-    u16 checksum = U16(tunnel - 2);
+    u16 checksum = U16(udp + 6);
     // RFC 1624: what was there is taken out of the sum.
     u64 sum = (u64)(u16)~checksum + half_words(~U64(tunnel)) + half_words(~U64(tunnel + 8)) + half_words(front) + half_words(header);
     U64(tunnel) = front, U64(tunnel + 8) = header;
     u16 new = ~folded(sum);
-    if (checksum) U16(tunnel - 2) = new ? new : 0xffff;
+    if (checksum) U16(udp + 6) = new ? new : 0xffff;
     count->of[IN_TUNNELLED]++;
     return XDP_PASS;
 }
@@ -290,7 +292,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     u32 outer = ETHERNET + IPV4_OCTETS + UDP_OCTETS, given;
     if (U16(data + 12) == IPV4) {
         if (U16(data + 20) & FRAGMENT || data[23] != UDP) return XDP_PASS;
-        if (data[14] != 0x45) return has_token(ctx, ETHERNET + 4 * (data[14] & 0xf) + UDP_OCTETS) ? XDP_DROP : XDP_PASS;
+        if (data[14] != 0x45) return has_token(ctx, ETHERNET + 4 * (data[14] & 0xf)) ? XDP_DROP : XDP_PASS;
         given = BE16(U16(data + 16)) - IPV4_OCTETS;
     } else if (U16(data + 12) == IPV6 && data[20] == UDP) {
         outer = MOST_OUTER, given = BE16(U16(data + 18));
@@ -305,7 +307,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (port != site->port && port != site->plain_port) return XDP_PASS;
     // No peer sends such.
     if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL)
-        return admits(ctx, outer, port == site->port ? UNKNOWN_IDENTIFIER : UNKNOWN_ADDRESS) && !has_token(ctx, outer) ? XDP_PASS : XDP_DROP;
+        return admits(ctx, outer, port == site->port ? UNKNOWN_IDENTIFIER : UNKNOWN_ADDRESS) && !has_token(ctx, outer - UDP_OCTETS) ? XDP_PASS : XDP_DROP;
     if (port != site->port) return inward_plain(ctx, outer, udp, len);
     // A packet of QUIC has a bit set that no identifier has.
     u64 word = U64(tunnel), masked = U64(tunnel + 8), where = 0;
@@ -317,7 +319,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (!bucket || !take(bucket, place, &block, &where)) {
         u32 kind = !(word & QUIC_BIT) ? UNKNOWN_IDENTIFIER : word & QUIC_LONG_BIT ? LONG_HEADER : SHORT_HEADER;
         if (!admits(ctx, outer, kind)) return XDP_DROP;
-        if (kind == UNKNOWN_IDENTIFIER && has_token(ctx, outer)) return XDP_DROP;
+        if (kind == UNKNOWN_IDENTIFIER && has_token(ctx, outer - UDP_OCTETS)) return XDP_DROP;
         if (kind == UNKNOWN_IDENTIFIER) note_passed(last, worker, ktime_get_ns());
         return XDP_PASS;
     }
