@@ -295,7 +295,10 @@ impl Bench {
             | Command::Unknown { generation, .. }
             | Command::WithdrawFlow { generation, .. } => assert_eq!(generation, self.generation),
             Command::PathPayload { .. } | Command::ExpectCopies { .. } => panic!("that is the channel's"),
-            Command::OfferFlows | Command::FlowUsed { .. } | Command::StationHeard { .. } => {
+            Command::OfferFlows
+            | Command::FlowUsed { .. }
+            | Command::StationHeard { .. }
+            | Command::EpochInUse { .. } => {
                 panic!("that is said by those who forward flows too")
             }
             Command::StationLive { .. } => panic!("that is said by those who read MKPDUs"),

@@ -257,7 +257,7 @@ impl Site {
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         self.now = now;
         if let Some(turns) = self.lan.turns() {
-            turns.begin();
+            turns.begin(now);
         }
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.

@@ -287,9 +287,9 @@ impl<'r> Driver<'r> {
                     continue;
                 };
                 let mut events = Vec::new();
-                let left = match peer.has_paths() {
-                    true => Some(command),
-                    false => kernel.handle_command(now, command, &mut events),
+                let left = match peer.may_have_programs() {
+                    true => kernel.handle_command(now, command, &mut events),
+                    false => Some(command),
                 };
                 if let Some(command) = left {
                     if peer.mode() == Mode::Identifier {

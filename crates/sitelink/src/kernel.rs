@@ -49,11 +49,13 @@ use std::time::Duration;
 
 use dataplane::site::{ToWorker, Turns};
 use netdev::port::KernelSide;
+use suite::tunnel::TokenKey;
 use tunnel::{Command, Event, Generation, Limits, Location, PeerCounters, PeerId};
-use wire::tunnel::{FlowIndex, RID_OCTETS};
+use wire::tunnel::FlowIndex;
 use wire::{EtherType, Instant, MacAddr};
 use xdp::Unclaimed;
 use xdp::site::{Room, Settings, Site, Stranger};
+use zeroize::Zeroizing;
 
 pub use lan::PlaceState;
 pub use plain::PlainPeer;
@@ -79,8 +81,6 @@ const LOOK: Duration = Duration::from_millis(250);
 const QUIET: Duration = Duration::from_millis(10);
 /// Peers since the start: those of higher numbers are user space's.
 const PEERS: u32 = 1024;
-/// A packet of QUIC has it in its first octet, and no identifier has.
-const QUIC_BIT: u8 = 0x40;
 /// Flows of all peers, in each direction.
 const MOST_FLOWS: usize = 1 << 16;
 /// Commands that wait for the half: those of one look, and as many answers.
@@ -104,7 +104,7 @@ pub struct KernelSite(Mutex<Kernel>);
 #[derive(Debug)]
 struct Kernel {
     site: Site,
-    token: [u8; RID_OCTETS],
+    token_key: TokenKey,
     peers_at_most: u16,
     /// Flows that one peer may announce.
     flows_of_peer: usize,
@@ -167,20 +167,19 @@ impl KernelSite {
             flows: flows as u32,
             stations: limits.stations as u32,
         };
-        let mut token: [u8; RID_OCTETS] = random::octets();
-        token[0] &= !QUIC_BIT;
+        let token_key = TokenKey::new(&Zeroizing::new(random::octets()));
         let settings = Settings {
             window,
             lan_frame: 0,
             port: bind.port(),
             station_age: limits.station_age,
             quiet: QUIET,
-            token,
+            token_key: token_key.clone(),
         };
         let site = Site::load(&room, &settings, Unclaimed::Drop).map_err(|error| error.to_string())?;
         Ok(Self(Mutex::new(Kernel {
             site,
-            token,
+            token_key,
             peers_at_most: room.peers as u16,
             flows_of_peer,
             lan: Lan::none(),
@@ -224,7 +223,7 @@ impl KernelSite {
     pub fn turns(&self) -> Result<Turns, String> {
         let kernel = self.lock();
         let words = kernel.site.turns().map_err(|error| error.to_string())?;
-        Ok(Turns::new(words, kernel.token))
+        Ok(Turns::new(words, kernel.token_key.clone(), kernel.peers_at_most))
     }
 
     /// Another site begins, of the same name, whose packets have this DSCP, and which carries frames of cells with this EtherType.
@@ -454,11 +453,16 @@ impl Kernel {
         let mut events = Vec::new();
         for peer in self.peers.keys().copied().collect::<Vec<_>>() {
             self.renew_path(now, peer);
-            let Self { site, lanes, room, peers, limits, .. } = self;
+            let Self { site, lanes, room, peers, limits, commands, .. } = self;
             let Some(known) = peers.get_mut(&peer) else { continue };
             known.heard.forget_silent(site, &mut room.stations, limits.station_age);
             if let Some(index) = known.lanes.look(lanes, site, now) {
                 events.push(Event::UnknownIndex { peer, generation: known.generation, index });
+            }
+            if commands.len() < MOST_COMMANDS
+                && let Some(epoch) = known.lanes.tell_in_use()
+            {
+                commands.push_back(Command::EpochInUse { peer, generation: known.generation, epoch });
             }
         }
         if self.judged.is_none_or(|judged| now.since(judged) >= USED) {

@@ -178,9 +178,9 @@ impl Peer {
         self.channel.as_ref().and(self.seen_at)
     }
 
-    /// Whether it has several paths.
-    pub(super) const fn has_paths(&self) -> bool {
-        self.paths.is_some()
+    /// Whether programs in the kernel may forward its frames: not if it has several paths, or encrypts headers.
+    pub(super) const fn may_have_programs(&self) -> bool {
+        self.paths.is_none() && !matches!(self.mode, Mode::HeaderEncryption)
     }
 
     /// Whether it has paths, and the settings say other ones.

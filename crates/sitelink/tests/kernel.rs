@@ -54,15 +54,15 @@ mod tempdir {
 
 impl End {
     /// In the namespace of the plant's site.
-    fn start(here: &Plant, there: &Plant, identity: &Identity, peer: &Identity) -> Self {
+    fn start(here: &Plant, there: &Plant, identity: &Identity, peer: &Identity, mode: Mode) -> Self {
         let bind = SocketAddr::new([0; 4].into(), PORT);
         let kernel = Arc::new(KernelSite::load([1, 0], Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
-        let wan = Wan::open(bind, 0, &[Mode::Identifier], Offloads::default()).unwrap();
+        let wan = Wan::open(bind, 0, &[mode], Offloads::default()).unwrap();
         let socket = wan.socket().unwrap().unwrap();
         let (worker, mailbox) = mailboxes().unwrap();
         let (producer, consumer) = datagrams();
         let settings = Settings {
-            peers: vec![PeerSettings { mode: Mode::Identifier, path_payload: 1200 }],
+            peers: vec![PeerSettings { mode, path_payload: 1200 }],
             lan_frame: LAN_FRAME,
             limits: Limits::DEFAULT,
             window: Settings::WINDOW,
@@ -86,7 +86,7 @@ impl End {
                 endpoint: Some(format!("{}:{PORT}", there.ipv4)),
                 public_key: Some(peer.public()),
                 via: None,
-                mode: Mode::Identifier,
+                mode,
                 classical: false,
                 paths: Vec::new(),
                 copies: dataplane::site::Copies::None,
@@ -165,10 +165,14 @@ fn plants() -> Plants {
 }
 
 fn start(plants: &Plants) -> [End; 2] {
+    start_in(plants, Mode::Identifier)
+}
+
+fn start_in(plants: &Plants, mode: Mode) -> [End; 2] {
     let identities = [1, 2].map(|octet| Identity::new(&[octet; 32]));
     [0, 1].map(|at: usize| {
         let [here, there] = [at, 1 - at].map(|at| &plants.plants[at]);
-        here.site.enter(|| End::start(here, there, &identities[at], &identities[1 - at])).unwrap()
+        here.site.enter(|| End::start(here, there, &identities[at], &identities[1 - at], mode)).unwrap()
     })
 }
 
@@ -228,6 +232,22 @@ fn a_site_that_is_over_delivers_nothing_and_leaves_the_wan() {
     assert!(ends[0].counted()[0] >= sent + 100, "the other end does not know yet");
     while let Some(heard) = lans[1].receive_waiting().unwrap() {
         assert_eq!(number(&heard.octets, 0), None, "it came");
+    }
+}
+
+/// Lanes and flows of the programs are for peers in identifier mode: there are three lanes for each of these.
+#[test]
+fn a_peer_with_header_encryption_takes_nothing_of_the_programs() {
+    let plants = plants();
+    let ends = start_in(&plants, Mode::HeaderEncryption);
+    let began = Instant::now();
+    while ends.iter().any(|end| end.epoch() == 0) {
+        assert!(began.elapsed() < LIMIT, "no key is agreed on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for end in &ends {
+        let unknown = Err("the peer is not connected".to_owned());
+        assert_eq!(end.kernel.places(PeerId(0)), [unknown.clone(), unknown]);
     }
 }
 

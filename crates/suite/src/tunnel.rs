@@ -10,6 +10,8 @@
 //!                                          └─ expand "header" ────────────▶ HeaderKey, AES-128
 //! ```
 //!
+//! [`TokenKey`] is of one process alone, and nothing under it is for the network.
+//!
 //! None of these keys protects a payload: MACsec did, and the station rejects altered bodies. The headers in
 //! front of them are authenticated:
 //!
@@ -72,6 +74,35 @@ const CHECK_END: usize = TAG_END + 24;
 /// Key of header encryption, for one direction and epoch.
 #[derive(Clone)]
 pub struct HeaderKey(Aes128);
+
+/// Octets of [`TokenKey`].
+pub const TOKEN_KEY_OCTETS: usize = 16;
+
+/// Key of the tokens in front of packets that programs in the kernel have opened for user space. Wiped when dropped, never shown.
+#[derive(Clone, Debug)]
+pub struct TokenKey(SecretArray<TOKEN_KEY_OCTETS>);
+
+impl TokenKey {
+    /// A key from the operating system. The caller wipes the source of `octets`.
+    pub fn new(octets: &[u8; TOKEN_KEY_OCTETS]) -> Self {
+        Self(SecretArray::new(octets))
+    }
+
+    /// The octets: for the programs, never for printing.
+    pub fn octets(&self) -> &[u8; TOKEN_KEY_OCTETS] {
+        self.0.octets()
+    }
+
+    /// The token of a packet with this header of a peer, in a period: the first six octets of SipHash-2-4 with 64 bits of output over
+    /// `header 8 | peer 2 | period 6`, little endian, without QUIC's bit, so that it looks like an identifier.
+    pub fn token(&self, header: [u8; 8], peer: u16, period: u64) -> Rid {
+        let mut message = [0; 16];
+        message[..8].copy_from_slice(&header);
+        message[8..].copy_from_slice(&(period << 16 | u64::from(peer)).to_le_bytes());
+        let [t0, t1, t2, t3, t4, t5, ..] = Tagger::new_with_key(self.octets()).hash(&message).to_le_bytes();
+        Rid(u64::from_be_bytes([0, 0, t0 & !Rid::QUIC_BIT, t1, t2, t3, t4, t5]))
+    }
+}
 
 impl EpochSecret {
     /// A secret from the operating system or from the management channel. The caller wipes the source of
@@ -318,6 +349,17 @@ mod tests {
         assert_eq!(hex::encode(block.rid.octets()), "3b62a9ba6258");
         assert_eq!(block.pad, 0xf561);
         assert_eq!(hex::encode(block.mask), "0f83e264f31497b4");
+    }
+
+    /// The reference vector of SipHash-2-4 with 64 bits of output for 16 octets 00..0f (vectors.h of its authors): `db9bc2577fcc2a3f`.
+    #[test]
+    fn a_token_is_siphash_of_header_peer_and_period() {
+        let key = TokenKey::new(&core::array::from_fn(|i| i as u8));
+        let (header, peer) = (core::array::from_fn(|i| i as u8), u16::from_le_bytes([8, 9]));
+        let period = u64::from_le_bytes([10, 11, 12, 13, 14, 15, 0, 0]);
+        // QUIC's bit of db is out.
+        assert_eq!(hex::encode(key.token(header, peer, period).octets()), "9b9bc2577fcc");
+        assert_eq!(std::format!("{key:?}"), "TokenKey(SecretArray(16 octets))");
     }
 
     /// The reference vector of SipHash-2-4 with 64 bits of output for 40 octets 00..27 (vectors.h of its authors).

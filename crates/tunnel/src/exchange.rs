@@ -176,6 +176,15 @@ pub enum Command {
         /// Its location.
         location: Location,
     },
+    /// A packet of this epoch has come elsewhere: those before it end, as behind a packet that came here.
+    EpochInUse {
+        /// The peer.
+        peer: PeerId,
+        /// Its generation.
+        generation: Generation,
+        /// The epoch.
+        epoch: u32,
+    },
     /// A station of this LAN is live in a key agreement across sites: one of another plant lists it. For 20 seconds its new flows have room of their own.
     StationLive {
         /// Its SCI.
@@ -322,6 +331,15 @@ pub enum Event {
         /// Its address.
         address: MacAddr,
     },
+    /// The first packet of the peer's newer epoch has come here: those before it end, elsewhere too. After [`Command::OfferFlows`].
+    EpochInUse {
+        /// The peer.
+        peer: PeerId,
+        /// Its generation.
+        generation: Generation,
+        /// The epoch.
+        epoch: u32,
+    },
     /// The next epoch is wanted: header encryption has none in reserve, or flow numbers or seqs run short.
     /// May be repeated: a request that `newest` shows to be met is ignored.
     EpochWanted {
@@ -360,6 +378,7 @@ impl Command {
             | Self::OfferFlows
             | Self::FlowUsed { .. }
             | Self::StationHeard { .. }
+            | Self::EpochInUse { .. }
             | Self::ExpectCopies { .. } => false,
         }
     }
@@ -380,6 +399,7 @@ impl Event {
             | Self::FlowInUse { peer, generation, .. }
             | Self::StationMoves { peer, generation, .. }
             | Self::StationInUse { peer, generation, .. }
+            | Self::EpochInUse { peer, generation, .. }
             | Self::EpochWanted { peer, generation, .. } => (peer, generation),
         }
     }

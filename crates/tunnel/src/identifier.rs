@@ -49,6 +49,8 @@ pub(crate) struct Identifier {
     wanted: Option<Instant>,
     /// Receive epochs, the older one first.
     epochs: ArrayVec<ReceiveEpoch, 2>,
+    /// The newer epoch, in use since a packet of it came, if somebody who receives beside is to hear of it.
+    in_use: Option<u32>,
     /// Number of valid packets.
     valid: u64,
     /// Counts at the last loss check; none before the first.
@@ -91,6 +93,7 @@ impl Identifier {
             transmit: None,
             wanted: None,
             epochs: ArrayVec::new(),
+            in_use: None,
             valid: 0,
             last_sample: None,
             asked: None,
@@ -108,6 +111,7 @@ impl Identifier {
         let fragments =
             self.epochs.iter().flat_map(|epoch| &epoch.lanes).map(|&lane| receive.close(lane)).sum();
         self.epochs.clear();
+        self.in_use = None;
         fragments
     }
 
@@ -154,8 +158,31 @@ impl Identifier {
         if core::mem::replace(&mut self.epochs[index].used, true) || index == 0 {
             return false;
         }
-        self.epochs[0].until = Some(now + EPOCH_OVERLAP);
+        self.epochs[0].until.get_or_insert(now + EPOCH_OVERLAP);
+        self.in_use = Some(epoch);
         true
+    }
+
+    /// A packet of this epoch came elsewhere. True if the previous epoch ends soon because of it.
+    pub(crate) fn heard_elsewhere(&mut self, now: Instant, epoch: u32) -> bool {
+        let [before, newest] = &mut self.epochs[..] else { return false };
+        if newest.epoch == epoch {
+            before.until.get_or_insert(now + EPOCH_OVERLAP);
+        }
+        newest.epoch == epoch
+    }
+
+    /// Tells somebody who receives beside which epoch is in use. True if there was no room.
+    pub(crate) fn tell_in_use(
+        &mut self,
+        peer: PeerId,
+        generation: Generation,
+        state: &mut SiteState,
+    ) -> bool {
+        self.in_use = self.in_use.filter(|&epoch| {
+            state.offers && !state.events.tell(Event::EpochInUse { peer, generation, epoch })
+        });
+        self.in_use.is_some()
     }
 
     /// Reports ready epochs. True if some are not ready, or their reports found no room.

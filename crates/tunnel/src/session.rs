@@ -265,7 +265,10 @@ impl Session {
             }
             Event::EpochWanted { newest, .. } => self.transmit.want(newest),
             // Whoever forwards flows beside the half has handled them.
-            Event::FlowInUse { .. } | Event::StationMoves { .. } | Event::StationInUse { .. } => {}
+            Event::FlowInUse { .. }
+            | Event::StationMoves { .. }
+            | Event::StationInUse { .. }
+            | Event::EpochInUse { .. } => {}
         }
         self.begin_epoch(now);
     }

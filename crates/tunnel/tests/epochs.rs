@@ -38,6 +38,46 @@ fn packets_of_two_epochs_arrive_for_two_seconds() {
     assert_eq!(sites.sites[1].forwarding.receive_epochs(P0).collect::<Vec<_>>(), [2]);
 }
 
+/// Somebody else receives a lane of the same epochs, as programs in the kernel do. Whoever hears the new one first tells the other.
+#[test]
+fn the_new_epoch_ends_the_old_one_wherever_its_first_packet_comes() {
+    let two_epochs = || {
+        let mut sites = Sites::new(2, &settings(1));
+        sites.command(1, Command::OfferFlows);
+        let old: Vec<_> = (0..10).map(|pn| packet(&mut sites, pn)).collect();
+        sites.next_epoch(0, 1);
+        sites.settle();
+        (sites, old)
+    };
+    let heard = |sites: &Sites| sites.events.get("EpochInUse").copied();
+    let (mut sites, old) = two_epochs();
+    assert!(sites.arrive(0, 1, &old[0]).is_some());
+    sites.pass(EPOCH_OVERLAP);
+    assert_eq!(heard(&sites), None);
+    let new = [packet(&mut sites, 0), packet(&mut sites, 1)];
+    assert!(new.iter().all(|new| sites.arrive(0, 1, new).is_some()));
+    sites.pass(Duration::from_millis(100));
+    assert_eq!(heard(&sites), Some(1));
+
+    let (mut sites, old) = two_epochs();
+    let generation = sites.sites[1].generations[0];
+    let elsewhere = |sites: &mut Sites, epoch| {
+        sites.command(1, Command::EpochInUse { peer: P0, generation, epoch });
+    };
+    elsewhere(&mut sites, 1);
+    sites.pass(2 * EPOCH_OVERLAP);
+    assert!(sites.arrive(0, 1, &old[0]).is_some(), "the old one is in use");
+    elsewhere(&mut sites, 2);
+    sites.pass(EPOCH_OVERLAP - Duration::from_millis(20));
+    assert!(sites.arrive(0, 1, &old[1]).is_some());
+    // What comes here then begins nothing anew.
+    let new = packet(&mut sites, 0);
+    assert!(sites.arrive(0, 1, &new).is_some());
+    sites.pass(Duration::from_millis(40));
+    assert!(sites.arrive(0, 1, &old[2]).is_none());
+    assert_eq!(sites.sites[1].forwarding.receive_epochs(P0).collect::<Vec<_>>(), [2]);
+}
+
 #[test]
 fn a_third_epoch_ends_the_first_at_once() {
     let mut sites = Sites::new(2, &settings(1));

@@ -16,9 +16,9 @@ static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
 // Ports of the worker to which packets of peers go: that of identifier mode, and that of plain mode.
 enum socket_port { AT_DATA_PORT, AT_PLAIN_PORT };
 // Turns of the worker: how many have begun, the last that found no frame of the LAN, and for each port the last that found no packet. And the
-// nanoseconds that a packet costs it; 0: that is not known. Written by the worker; without one, all is done.
+// nanoseconds that a packet costs it; 0: that is not known. And the period of tokens. Written by the worker; without one, all is done.
 struct turns {
-    u64 begun, no_frame, no_packet[2], cost;
+    u64 begun, no_frame, no_packet[2], cost, period;
 };
 // When a packet of a peer's went to a socket of the worker's last; the worker's turn then.
 struct passed {

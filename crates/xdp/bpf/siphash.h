@@ -1,4 +1,5 @@
-// SipHash-2-4 with 128 bits of output, of eight octets: the identifier, pad and mask of a seq (suite's tunnel.rs).
+// SipHash-2-4: with 128 bits of output, of eight octets, the identifier, pad and mask of a seq; with 64 bits, of sixteen octets, the token of an
+// opened packet (suite's tunnel.rs).
 #pragma once
 #include "kernel.h"
 
@@ -44,6 +45,24 @@ INLINE struct block block_of(const u64 key[2], u64 seq) {
     SIP_ROUND;
     block.mask = v0 ^ v1 ^ v2 ^ v3;
     return block;
+}
+
+INLINE u64 sip_of_two(const u64 key[2], u64 first, u64 second) {
+    u64 v0 = key[0] ^ 0x736f6d6570736575ull, v1 = key[1] ^ 0x646f72616e646f6dull;
+    u64 v2 = key[0] ^ 0x6c7967656e657261ull, v3 = key[1] ^ 0x7465646279746573ull;
+    u64 words[3] = {first, second, (u64)(2 * sizeof(u64)) << 56};
+    UNROLLED for (int i = 0; i < 3; i++) {
+        v3 ^= words[i];
+        SIP_ROUND;
+        SIP_ROUND;
+        v0 ^= words[i];
+    }
+    v2 ^= 0xff;
+    SIP_ROUND;
+    SIP_ROUND;
+    SIP_ROUND;
+    SIP_ROUND;
+    return v0 ^ v1 ^ v2 ^ v3;
 }
 
 // Identifier and check of a header, as they stand on the wire: the check is a multilinear hash under the pad.

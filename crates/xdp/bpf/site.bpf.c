@@ -239,18 +239,47 @@ INLINE int discard(struct counters *count, enum counter reason) {
 
 INLINE u64 half_words(u64 octets) { return (octets & 0xffffffff) + (octets >> 32); }
 
-// Sends a packet to the socket, opened: token 6 | peer 2 | header 8 | body.
-INLINE int pass_opened(struct xdp_md *ctx, const struct settings *site, u32 outer, u32 from, u64 header) {
-    BOUND(outer, 63);
-    u8 *tunnel = start_of(ctx) + outer;
-    if (tunnel + TUNNEL > end_of(ctx)) return XDP_DROP;
-    u64 front = site->token | (u64)BE16(from) << 48;
-    u16 checksum = U16(tunnel - 2);
+// Token of an opened packet, as it stands on the wire. It is of one header, peer and period, so that one that leaks opens nothing else.
+INLINE u64 token_of(const struct settings *site, u64 header, u32 from, u64 period) {
+    return sip_of_two(site->token_key, header, period << 16 | from) & RID_MASK & ~QUIC_BIT;
+}
+
+// Whether a packet, whose header of UDP stands here, goes to the data port with a token that the worker would take (turns.rs). Programs alone
+// may write one.
+GLOBAL int has_token(struct xdp_md *ctx, u32 at) {
+    u32 zero = 0;
+    const struct settings *site = map_lookup(&settings, &zero);
+    const volatile struct turns *worker = map_lookup(&turns, &zero);
+    BOUND(at, 127);
+    u8 *udp = start_of(ctx) + at, *tunnel = udp + UDP_OCTETS;
+    if (!site || !worker || tunnel + TUNNEL > end_of(ctx) || U16(udp + 2) != site->port) return 0;
+    u64 front = U64(tunnel), header = U64(tunnel + 8), period = worker->period;
+    EACH_ONE_BY_ONE for (u32 ago = 0; ago < 2; ago++) {
+        if (token_of(site, header, BE16((u16)(front >> 48)), period - ago) == (front & RID_MASK)) return 1;
+    }
+    return 0;
+}
+
+// Sends a packet to the socket, opened: token 6 | peer 2 | header 8 | body. One that the socket does not get stays as it came: the host would
+// answer it with what it holds, or send it on.
+GLOBAL int pass_opened(struct xdp_md *ctx, u32 outer, u32 from, u64 header) {
+    u32 zero = 0;
+    const struct settings *site = map_lookup(&settings, &zero);
+    const volatile struct turns *worker = map_lookup(&turns, &zero);
+    struct counters *count = map_lookup(&counters, &from);
+    u32 at = outer - UDP_OCTETS;
+    BOUND(at, 63);
+    u8 *data = start_of(ctx), *udp = data + at, *tunnel = udp + UDP_OCTETS;
+    if (!site || !worker || !count || data + LEAST_PACKET > end_of(ctx) || tunnel + TUNNEL > end_of(ctx)) return XDP_DROP;
+    if (!(bits_here(data, outer) & RECEIVES)) return XDP_PASS;
+    u64 front = token_of(site, header, from, worker->period) | (u64)BE16(from) << 48;
+    u16 checksum = U16(udp + 6);
     // RFC 1624: what was there is taken out of the sum.
     u64 sum = (u64)(u16)~checksum + half_words(~U64(tunnel)) + half_words(~U64(tunnel + 8)) + half_words(front) + half_words(header);
     U64(tunnel) = front, U64(tunnel + 8) = header;
     u16 new = ~folded(sum);
-    if (checksum) U16(tunnel - 2) = new ? new : 0xffff;
+    if (checksum) U16(udp + 6) = new ? new : 0xffff;
+    count->of[IN_TUNNELLED]++;
     return XDP_PASS;
 }
 
@@ -262,7 +291,8 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (data + LEAST_PACKET > end) return XDP_PASS;
     u32 outer = ETHERNET + IPV4_OCTETS + UDP_OCTETS, given;
     if (U16(data + 12) == IPV4) {
-        if (data[14] != 0x45 || U16(data + 20) & FRAGMENT || data[23] != UDP) return XDP_PASS;
+        if (U16(data + 20) & FRAGMENT || data[23] != UDP) return XDP_PASS;
+        if (data[14] != 0x45) return has_token(ctx, ETHERNET + 4 * (data[14] & 0xf)) ? XDP_DROP : XDP_PASS;
         given = BE16(U16(data + 16)) - IPV4_OCTETS;
     } else if (U16(data + 12) == IPV6 && data[20] == UDP) {
         outer = MOST_OUTER, given = BE16(U16(data + 18));
@@ -277,11 +307,10 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (port != site->port && port != site->plain_port) return XDP_PASS;
     // No peer sends such.
     if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL)
-        return admits(ctx, outer, port == site->port ? UNKNOWN_IDENTIFIER : UNKNOWN_ADDRESS) ? XDP_PASS : XDP_DROP;
+        return admits(ctx, outer, port == site->port ? UNKNOWN_IDENTIFIER : UNKNOWN_ADDRESS) && !has_token(ctx, outer - UDP_OCTETS) ? XDP_PASS : XDP_DROP;
     if (port != site->port) return inward_plain(ctx, outer, udp, len);
     // A packet of QUIC has a bit set that no identifier has.
     u64 word = U64(tunnel), masked = U64(tunnel + 8), where = 0;
-    if ((word & RID_MASK) == site->token) return XDP_DROP;
     struct block block = {};
     struct bucket *bucket = find(site, word & RID_MASK, &place);
     struct passed *last = map_lookup(&passed, &zero);
@@ -290,6 +319,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (!bucket || !take(bucket, place, &block, &where)) {
         u32 kind = !(word & QUIC_BIT) ? UNKNOWN_IDENTIFIER : word & QUIC_LONG_BIT ? LONG_HEADER : SHORT_HEADER;
         if (!admits(ctx, outer, kind)) return XDP_DROP;
+        if (kind == UNKNOWN_IDENTIFIER && has_token(ctx, outer - UDP_OCTETS)) return XDP_DROP;
         if (kind == UNKNOWN_IDENTIFIER) note_passed(last, worker, ktime_get_ns());
         return XDP_PASS;
     }
@@ -337,10 +367,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct station *station = map_lookup(&stations, &at);
     if (!station) return XDP_DROP;
     if (!hear_behind(station, BEHIND + from, now, count)) return discard(count, IN_SOURCE_HERE);
-    if (is_behind(&flow->order, last, worker, AT_DATA_PORT, now)) {
-        count->of[IN_TUNNELLED]++;
-        return pass_opened(ctx, site, outer, from, header);
-    }
+    if (is_behind(&flow->order, last, worker, AT_DATA_PORT, now)) return pass_opened(ctx, outer, from, header);
 
     // Padding of a short packet goes, then the headers, whose room the frame's own beginning takes.
     if ((len > udp && adjust_tail(ctx, -(int)(len - udp))) || adjust_head(ctx, (int)(outer + TUNNEL - front))) return XDP_DROP;

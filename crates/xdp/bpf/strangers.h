@@ -24,6 +24,8 @@
 // In `known`: not all lanes on which the peer sends are watched, so identifiers from there may be its own.
 #define ANY_IDENTIFIER 0x80000000u
 #define NOBODY (~0u)
+// In `here`, above all kinds.
+#define RECEIVES 0x80000000u
 
 // Kinds, and bits of the number in `here`: an unknown identifier; QUIC's packets with a long header, by which connections begin, and with
 // a short one; in plain mode, an address that is no peer's; on the LAN, what no site carries.
@@ -50,7 +52,8 @@ struct floods {
 MAP(ARRAY, u32, struct part, STRANGERS) parts SECTION(".maps");
 // Packets that were dropped.
 MAP(PERCPU_ARRAY, u32, struct floods, 1) floods SECTION(".maps");
-// Addresses of this box, and which kinds are dropped that come to them. Packets for others only pass through the box.
+// Addresses of this box, and which kinds are dropped that come to them. Packets for others only pass through the box. And whether the socket
+// of the data port receives what comes to them (RECEIVES).
 MAP(HASH, struct address, u32, 1) here SECTION(".maps");
 // Current addresses of connected peers: the number of a part, read once, and ANY_IDENTIFIER. A number that has become another's charges
 // the wrong part for a moment.
@@ -71,6 +74,13 @@ INLINE int take_time(struct part *part, u64 price, u64 at_once, u64 now) {
     if (due < now) __sync_val_compare_and_swap(&part->due, due, now);
     __sync_fetch_and_add(&part->due, price);
     return 1;
+}
+
+// What `here` has of the address that a packet is for; 0: it is for others.
+INLINE u32 bits_here(const u8 *data, u32 outer) {
+    struct address to = address_at(data, outer, IPV4_DESTINATION, IPV6_DESTINATION);
+    volatile u32 *bits = map_lookup(&here, &to);
+    return bits ? *bits : 0;
 }
 
 // True if there is time left for a packet, in the part of a known address (else NOBODY) of `knowns`, or in the strangers' of its kind. If it
@@ -98,9 +108,7 @@ GLOBAL int admits(struct xdp_md *ctx, u32 outer, u32 kind) {
     BOUND(outer, 63);
     u8 *data = start_of(ctx);
     if (!site || data + LEAST_PACKET > end_of(ctx)) return 1;
-    struct address to = address_at(data, outer, IPV4_DESTINATION, IPV6_DESTINATION);
-    volatile u32 *kinds = map_lookup(&here, &to);
-    if (!kinds || !(*kinds >> (kind & 31) & 1)) return 1;
+    if (!(bits_here(data, outer) >> (kind & 31) & 1)) return 1;
     if (kind != UNKNOWN_ADDRESS) {
         struct source from = {.address = address_at(data, outer, IPV4_SOURCE, IPV6_SOURCE)};
         from.port = outer == MOST_OUTER ? U16(data + MOST_OUTER - UDP_OCTETS) : U16(data + ETHERNET + IPV4_OCTETS);

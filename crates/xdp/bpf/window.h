@@ -47,12 +47,13 @@ struct transmit_lane {
 };
 // buckets, watched_buckets: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets. quiet: a pause
 // behind which no frame of a flow is in the other end's user space any more.
-// token: the first six octets of packets that the program has opened for user space. Ports and EtherTypes as they are read; no plain port and
+// token_key: key of the tokens of packets that the program has opened for user space. Ports and EtherTypes as they are read; no plain port and
 // no EtherType of cells is above them all. knowns: how many addresses are known.
 struct settings {
     u32 width_bits, buckets, lan_frame, port, rest, plain_port;
-    u64 station_age, quiet, token;
+    u64 station_age, quiet;
     u32 cyclic, watched_buckets, knowns, zero;
+    u64 token_key[2];
 };
 
 MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");

@@ -113,7 +113,7 @@ impl Site {
         Array::<_, [u8; layout::TURNS]>::try_from(turns)?.set(0, layout::no_turns(), 0)?;
         Ok(Self {
             programs,
-            settings: *settings,
+            settings: settings.clone(),
             lanes: room.lanes,
             watched: room.watched,
             attached: BTreeMap::new(),
@@ -221,7 +221,8 @@ impl Site {
     }
 
     /// Memory in which the worker tells how far it is: how many turns it has begun, the last one that found no frame of the LAN, the last
-    /// one that found no packet at the data port, that of plain mode, and the nanoseconds that a packet costs it. Until somebody writes it, user space is taken to be done with all.
+    /// one that found no packet at the data port, that of plain mode, the nanoseconds that a packet costs it, and the period of tokens. Until
+    /// somebody writes it, user space is taken to be done with all.
     ///
     /// # Errors
     /// If the kernel does not share it.

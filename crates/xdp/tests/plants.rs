@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lab::plants::{BARE, LAN, Plant, WAN, to};
 use lab::{Plants, PlantsShape, macsec};
-use suite::tunnel::EpochSecret;
+use suite::tunnel::{EpochSecret, TokenKey};
 use tunnel::{Limits, Location, PeerId};
 use wire::MacAddr;
 use wire::tunnel::{FlowIndex, ParsedFrame};
@@ -77,7 +77,7 @@ fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<S
         port: PORT,
         station_age: Limits::DEFAULT.station_age,
         quiet: Duration::ZERO,
-        token: [0; 6],
+        token_key: TokenKey::new(&[0; 16]),
     };
     let flow = |from: &Plant, to: &Plant| {
         let frame = macsec::Prepared::new(station(from).0, station(to).0, 60, 1).next_frame();

@@ -297,7 +297,10 @@ impl Ends {
                 return;
             }
             // Nobody else forwards flows here.
-            Event::FlowInUse { .. } | Event::StationMoves { .. } | Event::StationInUse { .. } => return,
+            Event::FlowInUse { .. }
+            | Event::StationMoves { .. }
+            | Event::StationInUse { .. }
+            | Event::EpochInUse { .. } => return,
         };
         self.command(!end, command);
     }

@@ -93,9 +93,9 @@ impl Driver<'_> {
         }))
     }
 
-    /// Whether programs in the kernel forward a peer's known flows: they know one path.
+    /// Whether programs in the kernel forward a peer's known flows: they know one path, and no encrypted headers.
     pub(super) fn has_programs(&self, peer: &ManagerPeer) -> bool {
-        self.kernel.is_some() && peer.paths.is_empty()
+        self.kernel.is_some() && peer.paths.is_empty() && peer.mode != Mode::HeaderEncryption
     }
 }
 

@@ -113,6 +113,8 @@ impl Kernel {
         secret: &EpochSecret,
         count: u8,
     ) -> bool {
+        // From the first packet on, programs know where the socket receives.
+        self.bound_strangers(now);
         let refused = self.refuses_to_receive(now, peer, count);
         let Self { site, lanes, peers, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return false };

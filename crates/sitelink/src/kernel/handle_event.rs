@@ -32,6 +32,12 @@ impl Kernel {
                 }
                 [None, None]
             }
+            Event::EpochInUse { peer, generation, epoch } => {
+                if let Some(known) = of(&mut self.peers, peer, generation) {
+                    known.lanes.hear_of_half(now, epoch);
+                }
+                [None, None]
+            }
             Event::Withdraw { peer, generation, index } => {
                 self.remove_flow(peer, generation, index);
                 [Some(event), None]

@@ -36,11 +36,25 @@ pub(super) struct PeerLanes {
     transmit: Option<(u32, Option<u32>)>,
     /// The older one first.
     receive: Vec<Receive>,
+    /// Newest epoch that is received, by a program or not.
+    newest: Option<u32>,
+    /// Newest epoch of which a packet has come, to a program or to the half.
+    in_use: Option<InUse>,
     /// Reason why the newest epoch is not received by a program.
     no_receive: Option<String>,
     /// Reason why it would not be any more, though it is.
     receive_suffers: Option<String>,
     unknown_told: Option<Instant>,
+}
+
+/// An epoch that the peer sends under.
+#[derive(Clone, Copy, Debug)]
+struct InUse {
+    epoch: u32,
+    /// End of those before it.
+    ends_others: Instant,
+    /// The half knows it.
+    told: bool,
 }
 
 /// A lane of an epoch.
@@ -170,14 +184,13 @@ impl PeerLanes {
         (epoch, secret): (u32, &EpochSecret),
         refused: Option<String>,
     ) -> bool {
-        if self.receive.last().is_some_and(|newest| newest.epoch >= epoch) {
+        if self.newest.is_some_and(|newest| newest >= epoch) {
             return false;
         }
+        // The half has two epochs as well, whoever receives which lane of them.
+        let before = self.newest.replace(epoch).unwrap_or(epoch);
+        self.close_before(lanes, site, before);
         (self.no_receive, self.receive_suffers) = (refused, None);
-        if self.receive.len() == 2 {
-            let eldest = self.receive.remove(0);
-            lanes.close_receive(site, eldest.lane);
-        }
         if self.no_receive.is_some() {
             return false;
         }
@@ -213,28 +226,63 @@ impl PeerLanes {
         Some((epoch, seq.next_multiple_of(lanes.window / 2)))
     }
 
-    /// Ends the epoch before once both ends have changed. Returns a flow number that was not known, if it is to be told.
+    /// Ends the epoch before, once the peer has changed for so long, whoever has heard it. Returns a flow number that was not known, if it is
+    /// to be told.
     pub(super) fn look(&mut self, lanes: &mut Lanes, site: &mut Site, now: Instant) -> Option<FlowIndex> {
-        let mut reports = Vec::new();
-        for lane in &self.receive {
-            reports.extend(site.look(lane.lane));
+        let mut unknown = None;
+        for Receive { epoch, lane } in self.receive.clone() {
+            let Ok(report) = site.look(lane) else { continue };
+            unknown = unknown.or(report.unknown);
+            if let Some(used) = report.used {
+                self.hear(epoch, now + EPOCH_OVERLAP.saturating_sub(used), false);
+            }
+        }
+        if let Some(InUse { epoch, ends_others, .. }) = self.in_use
+            && ends_others <= now
+        {
+            self.close_before(lanes, site, epoch);
         }
         let due = self.unknown_told.is_none_or(|told| now.since(told) >= UNKNOWN);
-        let unknown = reports.iter().find_map(|report| report.unknown).filter(|_| due);
+        let unknown = unknown.filter(|_| due);
         if unknown.is_some() {
             self.unknown_told = Some(now);
-        }
-        let over = reports.len() == 2 && reports[1].used.is_some_and(|used| used >= EPOCH_OVERLAP);
-        if over {
-            let eldest = self.receive.remove(0);
-            lanes.close_receive(site, eldest.lane);
         }
         unknown
     }
 
+    /// The half has had the first packet of this epoch.
+    pub(super) fn hear_of_half(&mut self, now: Instant, epoch: u32) {
+        self.hear(epoch, now + EPOCH_OVERLAP, true);
+    }
+
+    /// The epoch that is in use, if the half is to be told.
+    pub(super) fn tell_in_use(&mut self) -> Option<u32> {
+        let in_use = self.in_use.as_mut().filter(|in_use| !in_use.told)?;
+        in_use.told = true;
+        Some(in_use.epoch)
+    }
+
+    fn hear(&mut self, epoch: u32, ends_others: Instant, told: bool) {
+        if self.in_use.is_none_or(|known| known.epoch < epoch) {
+            self.in_use = Some(InUse { epoch, ends_others, told });
+        }
+    }
+
+    /// Closes the lanes of all epochs before this one.
+    fn close_before(&mut self, lanes: &mut Lanes, site: &mut Site, epoch: u32) {
+        let over = self.receive.iter().take_while(|known| known.epoch < epoch).count();
+        self.receive.drain(..over).for_each(|known| lanes.close_receive(site, known.lane));
+    }
+
+    /// Epochs that are received by programs.
+    #[cfg(test)]
+    pub(super) fn epochs(&self) -> Vec<u32> {
+        self.receive.iter().map(|known| known.epoch).collect()
+    }
+
     /// Voids keys and windows.
     pub(super) fn void(&mut self, lanes: &mut Lanes, site: &mut Site) {
-        self.no_receive = None;
+        (self.newest, self.in_use, self.no_receive) = (None, None, None);
         if let Some((_, Some(lane))) = self.transmit.take() {
             lanes.transmit.rest(lane);
         }

@@ -1,5 +1,5 @@
 //! Strangers: at which addresses of this box the programs bound their packets, and which lanes of the half the programs watch, so that they know
-//! its packets from strangers'.
+//! its packets from strangers'. The programs learn with the addresses where the site's socket receives: what they open for the half goes there alone.
 //!
 //! | bounded | if |
 //! |---|---|
@@ -65,16 +65,15 @@ impl Bounds {
         Self { bind, told: BTreeSet::new(), beyond: 0, kinds: Vec::new(), looked: None }
     }
 
-    /// Bounds packets of these kinds, where packets for this box arrive.
+    /// Bounds packets of these kinds, if there are any, where packets for this box arrive.
     pub(super) fn set(&mut self, site: &mut Site, now: Instant, kinds: &[Stranger]) {
         if self.kinds == kinds && self.looked.is_some_and(|looked| now.since(looked) < LOOK) {
             return;
         }
-        let here = match kinds {
-            [] => BTreeSet::new(),
-            _ if !self.bind.is_unspecified() => BTreeSet::from([self.bind]),
-            // Strangers are bounded where they were.
-            _ => {
+        let here = match self.bind.is_unspecified() {
+            false => BTreeSet::from([self.bind]),
+            // If the kernel does not answer, strangers are bounded where they were.
+            true => {
                 addresses().map_or_else(|_| self.told.clone(), |found| found.into_iter().chain(ALL).collect())
             }
         };
@@ -90,7 +89,11 @@ impl Bounds {
         let wanted = here.len();
         let (known, new): (Vec<_>, Vec<_>) =
             here.into_iter().partition(|address| self.told.contains(address));
-        let is_bounded = |address: &IpAddr| site.bound_strangers(*address, kinds).is_ok();
+        let bind = self.bind;
+        let is_bounded = |address: &IpAddr| match is_received(bind, *address) {
+            true => site.receive_at(*address, kinds).is_ok(),
+            false => site.bound_strangers(*address, kinds).is_ok(),
+        };
         self.told = known.into_iter().chain(new).filter(is_bounded).collect();
         self.beyond = wanted - self.told.len();
     }
@@ -99,7 +102,7 @@ impl Bounds {
     pub(super) fn lack(&self) -> Option<String> {
         (self.beyond > 0).then(|| {
             format!(
-                "packets of strangers are bounded at {MOST_HERE} addresses of this box, and it has {} more, where they can take the CPU from peers' packets; set `bind` to the address that peers use",
+                "packets of strangers are bounded at {MOST_HERE} addresses of this box, and it has {} more, where they can take the CPU from peers' packets, and where first packets of flows are lost; set `bind` to the address that peers use",
                 self.beyond
             )
         })
@@ -202,6 +205,12 @@ impl Watched {
     fn lane(&self, number: u8) -> Option<u32> {
         self.lanes.get(usize::from(number)).copied()
     }
+}
+
+/// True if a socket that is bound here receives what comes to an address of this box. One of `::` receives IPv4 too.
+pub(super) fn is_received(bind: IpAddr, address: IpAddr) -> bool {
+    let is_of_family = bind.is_ipv6() || address.is_ipv4();
+    bind == address || bind.is_unspecified() && is_of_family && !ALL.contains(&address)
 }
 
 fn close(numbers: &mut Numbers, site: &mut Site, lanes: impl IntoIterator<Item = u32>) {

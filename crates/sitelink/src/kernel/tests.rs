@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tunnel::{Forwarding, Mode, PeerSettings, RequestId};
+use tunnel::{EPOCH_OVERLAP, Forwarding, Location, Mode, PeerSettings, RequestId};
+use wire::MacAddr;
 use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
 use xdp::site::{MOST_HERE, MOST_KNOWN, UdpPath, Vxlan};
 
@@ -18,8 +19,12 @@ fn kernel(peers: usize) -> KernelSite {
 }
 
 fn limited(peers: usize, limits: &Limits) -> KernelSite {
+    bound(peers, [0; 4].into(), limits)
+}
+
+fn bound(peers: usize, bind: IpAddr, limits: &Limits) -> KernelSite {
     lab::require_root().unwrap();
-    let bind = SocketAddr::new([0; 4].into(), 7788);
+    let bind = SocketAddr::new(bind, 7788);
     KernelSite::load([peers, 0], tunnel::Settings::WINDOW, bind, limits).unwrap()
 }
 
@@ -362,7 +367,11 @@ struct Beside {
 
 impl Beside {
     fn new() -> Self {
-        let kernel = kernel(1);
+        Self::bound([0; 4].into())
+    }
+
+    fn bound(bind: IpAddr) -> Self {
+        let kernel = bound(1, bind, &Limits::DEFAULT);
         let half = Forwarding::new(tunnel::Settings {
             peers: vec![PeerSettings { mode: Mode::Identifier, path_payload: 1200 }],
             lan_frame: 1500,
@@ -425,8 +434,8 @@ impl Beside {
         let _ = self.half.route(self.now(), &frame);
     }
 
-    /// True if a frame of the peer's flow is delivered.
-    fn receive(&mut self, index: u16, source: u16) -> bool {
+    /// The next packet of the peer's flow, to an address of this box.
+    fn packet(&mut self, index: u16, source: u16, to: [u8; 4]) -> Vec<u8> {
         self.seq += 1;
         let frame = frame(source, 9, 0);
         let parsed = ParsedFrame::parse(&frame).unwrap();
@@ -438,9 +447,14 @@ impl Beside {
         let payload = [&block.rid.octets()[..], &key.check(block.pad, header), &masked, body].concat();
         let udp = (payload.len() as u16 + 8).to_be_bytes();
         let total = (payload.len() as u16 + 28).to_be_bytes();
-        let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1];
         let ports = [7788_u16.to_be_bytes(), 7788_u16.to_be_bytes(), udp, [0; 2]].concat();
-        let packet = [&[2; 12][..], &[8, 0], &ip, &ports, &payload].concat();
+        [&[2; 12][..], &[8, 0], &ip, &to, &ports, &payload].concat()
+    }
+
+    /// True if a frame of the peer's flow is delivered.
+    fn receive(&mut self, index: u16, source: u16) -> bool {
+        let packet = self.packet(index, source, [192, 0, 2, 2]);
         let ran = self.kernel.lock().site.run_inward(&packet, 1).unwrap();
         assert_ne!(ran.verdict, xdp::Verdict::Pass, "the lane is the kernel's");
         ran.verdict == xdp::Verdict::Redirect
@@ -521,6 +535,49 @@ fn programs_suit_the_limits_that_they_were_loaded_with() {
     assert!(!others.iter().any(suits));
 }
 
+/// One that the socket does not get would be quoted to its sender, or be sent on, with what opens packets.
+#[test]
+fn packets_are_opened_where_the_socket_receives_from_the_first_epoch_on() {
+    let (any_four, any_six) = (IpAddr::from([0; 4]), IpAddr::from([0; 16]));
+    let [loopback, neighbour] = [[127, 0, 0, 1], [192, 0, 2, 2]];
+    for (bind, to, is_opened) in [
+        (any_four, loopback, true),
+        (any_four, neighbour, false),
+        (any_four, [255; 4], false),
+        (any_six, loopback, true),
+        (loopback.into(), loopback, true),
+        (loopback.into(), neighbour, false),
+        (IpAddr::from([127, 0, 0, 2]), loopback, false),
+    ] {
+        let mut beside = Beside::bound(bind);
+        let secret = beside.secret.clone();
+        let (peer, generation) = (PeerId(0), Generation::default());
+        beside.tell(Command::InstallReceive { peer, generation, epoch: 1, secret, lanes: 2 });
+        assert!(beside.announce(1, 6));
+        beside.answer();
+        // A worker that has begun turns, and has found packets in each.
+        beside.kernel.lock().site.turns().unwrap().words().iter().zip([9, 0, 0, 0]).for_each(|(word, to)| {
+            word.store(to, std::sync::atomic::Ordering::SeqCst);
+        });
+        let packet = beside.packet(1, 6, to);
+        let ran = beside.kernel.lock().site.run_inward(&packet, 1).unwrap();
+        assert_eq!(ran.verdict, xdp::Verdict::Pass);
+        assert_eq!(ran.frame != packet, is_opened, "bound to {bind}, to {to:?}");
+    }
+    for (bind, address, is_received) in [
+        ("0.0.0.0", "::1", false),
+        ("0.0.0.0", "fe80::1", false),
+        ("::", "::1", true),
+        ("::", "192.0.2.1", true),
+        ("::", "ff02::1", false),
+        ("fd00::1", "fd00::1", true),
+        ("fd00::1", "192.0.2.1", false),
+    ] {
+        let [bind, address] = [bind, address].map(|text| text.parse().unwrap());
+        assert_eq!(strangers::is_received(bind, address), is_received, "{bind} {address}");
+    }
+}
+
 #[test]
 fn an_answer_about_the_flow_of_a_number_before_takes_nothing_from_the_next_one() {
     let kernel = kernel(1);
@@ -540,6 +597,78 @@ fn an_answer_about_the_flow_of_a_number_before_takes_nothing_from_the_next_one()
     kernel.handle_event(NOW, refused(RequestId(2)));
     rest(&kernel);
     assert_eq!(announced(), all);
+}
+
+/// Opens an epoch's lane of a peer, or refuses it. The secret is that of [`of_half`].
+fn receive(kernel: &KernelSite, epoch: u32, refused: Option<&str>) {
+    let secret = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]);
+    let Kernel { site, lanes, peers, .. } = &mut *kernel.lock();
+    let known = peers.get_mut(&PeerId(0)).unwrap();
+    let opened = known.lanes.open_receive(lanes, site, 0, (epoch, &secret), refused.map(Into::into));
+    assert_eq!(opened, refused.is_none());
+}
+
+#[test]
+fn an_epoch_ends_two_seconds_after_a_packet_of_the_next_one_whoever_takes_it() {
+    const REFUSED: Option<&str> = Some("for the test");
+    let (peer, generation) = (PeerId(0), Generation::default());
+    let epochs = |kernel: &KernelSite| kernel.lock().peers[&peer].lanes.epochs();
+    let in_use = |kernel: &KernelSite| -> Vec<u32> {
+        let of = |command| match command {
+            Command::EpochInUse { epoch, .. } => Some(epoch),
+            _ => None,
+        };
+        commands(kernel).into_iter().filter_map(of).collect()
+    };
+    let begun = || {
+        let kernel = kernel(1);
+        begin(&kernel, 0);
+        receive(&kernel, 1, None);
+        kernel
+    };
+    // One that no program receives: the half hears it.
+    let kernel = begun();
+    receive(&kernel, 2, REFUSED);
+    drop(kernel.handle_timeout(NOW + LOOK));
+    assert_eq!(epochs(&kernel), [1]);
+    let heard = NOW + EPOCH_OVERLAP;
+    assert_eq!(kernel.handle_event(heard, Event::EpochInUse { peer, generation, epoch: 2 }), [None, None]);
+    drop(kernel.handle_timeout(heard + (EPOCH_OVERLAP - LOOK)));
+    assert_eq!(epochs(&kernel), [1], "packets on their way");
+    // Said once more, it begins nothing anew.
+    kernel.handle_event(heard + EPOCH_OVERLAP, Event::EpochInUse { peer, generation, epoch: 2 });
+    drop(kernel.handle_timeout(heard + EPOCH_OVERLAP));
+    assert_eq!(epochs(&kernel), []);
+    assert_eq!(in_use(&kernel), [], "the half has said it");
+    // One that programs receive: the half is told, which has lanes of it too.
+    let kernel = begun();
+    receive(&kernel, 2, None);
+    let parsed = ParsedFrame::parse(&frame(1, 9, 0)).unwrap();
+    let header = Header { flow: FlowIndex(1), form: PacketForm::Whole, fields: parsed.fields }.encode();
+    let key = EpochSecret::new(&[3; EPOCH_SECRET_OCTETS]).lane_key(1);
+    let block = key.block(1);
+    let masked: Vec<u8> = header.iter().zip(block.mask).map(|(octet, mask)| octet ^ mask).collect();
+    let packet =
+        datagram(&[&block.rid.octets()[..], &key.check(block.pad, header), &masked, &[7; 40]].concat());
+    drop(kernel.handle_timeout(NOW + LOOK));
+    assert_eq!(in_use(&kernel), []);
+    assert!(!passes(&kernel, &packet), "of a flow that is not known");
+    for (later, left, told) in [
+        (2 * LOOK, &[1, 2][..], &[2][..]),
+        (3 * LOOK, &[1, 2], &[]),
+        (2 * LOOK + EPOCH_OVERLAP, &[2], &[]),
+        (4 * LOOK + EPOCH_OVERLAP, &[2], &[]),
+    ] {
+        drop(kernel.handle_timeout(NOW + later));
+        assert_eq!((&epochs(&kernel)[..], &in_use(&kernel)[..]), (left, told), "{later:?}");
+    }
+    // Nothing has come of the two epochs behind it.
+    for (third, left) in [(REFUSED, &[][..]), (None, &[3])] {
+        let kernel = begun();
+        receive(&kernel, 2, REFUSED);
+        receive(&kernel, 3, third);
+        assert_eq!(epochs(&kernel), left);
+    }
 }
 
 fn plain(peers: usize, limits: &Limits) -> KernelSite {

@@ -74,6 +74,11 @@ impl Forwarding {
             Command::StationHeard { address, location } => {
                 self.learn_station(now, address, location, false);
             }
+            Command::EpochInUse { peer, generation, epoch } => {
+                if let Some((Transport::Identifier(mode), _)) = of(&mut self.peers, peer, generation) {
+                    self.state.watch |= mode.heard_elsewhere(now, epoch);
+                }
+            }
             Command::StationLive { sci } => self.state.live.note(now, sci),
             Command::ExpectCopies { peer } => {
                 if let Some(Peer { transport: Transport::Identifier(mode), .. }) = self.peer_mut(peer) {

@@ -85,6 +85,7 @@ impl Forwarding {
             let fragments = identifier.end_overlap(now, &mut self.receive);
             counters.count_in_times(InDiscard::PartRetired, fragments);
             watch |= identifier.overlap_end().is_some();
+            watch |= identifier.tell_in_use(context.peer, context.generation, &mut self.state);
             let unknown = self.counters.in_pkts_unknown_identifier;
             if identifier.ask_if_lost(now, unknown, context.peer, context.generation, &mut self.state) {
                 counters.resyncs += 1;

@@ -258,6 +258,7 @@ impl Sites {
             | Event::FlowInUse { peer, generation, .. }
             | Event::StationMoves { peer, generation, .. }
             | Event::StationInUse { peer, generation, .. }
+            | Event::EpochInUse { peer, generation, .. }
             | Event::EpochWanted { peer, generation, .. } => (*peer, *generation),
         };
         if self.sites[site].generations[peer.index()] != generation {
@@ -297,7 +298,10 @@ impl Sites {
                 return;
             }
             // Nobody else forwards flows here.
-            Event::FlowInUse { .. } | Event::StationMoves { .. } | Event::StationInUse { .. } => return,
+            Event::FlowInUse { .. }
+            | Event::StationMoves { .. }
+            | Event::StationInUse { .. }
+            | Event::EpochInUse { .. } => return,
         };
         self.command(other, command);
     }

@@ -15,10 +15,10 @@ use super::settings::Settings;
 use super::udp_path::{UdpPath, Vxlan};
 use crate::octets::{long, nanoseconds, put, word};
 
-pub(super) const SETTINGS: usize = 64;
+pub(super) const SETTINGS: usize = 72;
 pub(super) const TRANSMIT_LANE: usize = 56;
 pub(super) const OUTWARD_FLOW: usize = 80;
-pub(super) const TURNS: usize = 40;
+pub(super) const TURNS: usize = 48;
 pub(super) const ANNOUNCED_FLOW: usize = 56;
 pub(super) const STATION: usize = 48;
 pub(super) const PEER: usize = 8;
@@ -43,6 +43,8 @@ const BEHIND: u32 = 2;
 const VNI_THERE: u8 = 0x08;
 /// In place of a port or an EtherType: above all of them.
 const NONE: u32 = 1 << 16;
+/// Packets to an address come to the socket of the data port (`RECEIVES`), above the kinds of strangers.
+pub(super) const RECEIVES: u32 = 1 << 31;
 /// Identifiers from a known address may be of lanes that are not watched (`ANY_IDENTIFIER`).
 const ANY_IDENTIFIER: u32 = 1 << 31;
 /// Offset of the cost of a packet in `struct turns`.
@@ -75,21 +77,20 @@ pub(super) fn settings(settings: &Settings, [buckets, watched]: [u32; 2], rest: 
     put(&mut octets, 20, &NONE.to_ne_bytes());
     put(&mut octets, 24, &nanoseconds(settings.station_age).to_ne_bytes());
     put(&mut octets, 32, &nanoseconds(settings.quiet).to_ne_bytes());
-    let [a, b, c, d, e, f] = settings.token;
-    put(&mut octets, 40, &u64::from_le_bytes([a, b, c, d, e, f, 0, 0]).to_ne_bytes());
     set_cyclic(&mut octets, None);
-    put(&mut octets, 52, &(watched - 1).to_ne_bytes());
+    put(&mut octets, 44, &(watched - 1).to_ne_bytes());
+    put_words(&mut octets[56..], settings.token_key.octets());
     octets
 }
 
 /// Sets the EtherType of cells in [`settings`].
 pub(super) fn set_cyclic(octets: &mut [u8; SETTINGS], ether_type: Option<EtherType>) {
-    put(octets, 48, &ether_type.map_or(NONE, |ether_type| as_read(ether_type.0)).to_ne_bytes());
+    put(octets, 40, &ether_type.map_or(NONE, |ether_type| as_read(ether_type.0)).to_ne_bytes());
 }
 
 /// Sets the number of known addresses in [`settings`].
 pub(super) fn set_knowns(octets: &mut [u8; SETTINGS], knowns: u32) {
-    put(octets, 56, &knowns.to_ne_bytes());
+    put(octets, 48, &knowns.to_ne_bytes());
 }
 
 /// Where [`settings`] has the longest frame that the LAN takes.
@@ -115,10 +116,14 @@ fn as_read(number: u16) -> u32 {
 
 fn put_keys(octets: &mut [u8], key: &LaneKey) {
     let (identifier, check) = key.for_kernel();
-    // SipHash reads its key little endian, as the check does its numbers.
-    for (to, from) in
-        octets.as_chunks_mut::<8>().0.iter_mut().zip([&identifier[..], check].concat().as_chunks().0)
-    {
+    let (first, rest) = octets.split_at_mut(identifier.len());
+    put_words(first, identifier);
+    put_words(rest, check);
+}
+
+/// SipHash reads its key little endian, as the check of headers does its numbers.
+fn put_words(octets: &mut [u8], words: &[u8]) {
+    for (to, from) in octets.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks().0) {
         *to = u64::from_le_bytes(*from).to_ne_bytes();
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use suite::tunnel::TokenKey;
+
 /// Sizes of the maps, which stay as they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
@@ -20,7 +22,7 @@ pub struct Room {
 }
 
 /// Settings of a site.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// W of the windows, as in `tunnel::Settings`.
     pub window: u64,
@@ -32,7 +34,7 @@ pub struct Settings {
     pub station_age: Duration,
     /// Pause of a flow after which no frame of it is in the peer's user space any more: only then does an added flow go through the kernel.
     pub quiet: Duration,
-    /// First octets of packets that the program has opened for user space, since they must not overtake others there. No identifier: QUIC's
-    /// bit 0x40 of the first one is clear. A random number, that nobody on the network knows.
-    pub token: [u8; 6],
+    /// Key of the tokens of packets that the program has opened for user space, since they must not overtake others there. Random, and nobody
+    /// on the network knows it.
+    pub token_key: TokenKey,
 }

@@ -48,15 +48,28 @@ impl Site {
     /// # Errors
     /// If there is no room for more addresses: [`MOST_HERE`].
     pub fn bound_strangers(&mut self, address: IpAddr, kinds: &[Stranger]) -> Result<(), XdpError> {
-        let bits = kinds.iter().fold(0, |bits, kind| bits | 1_u32 << *kind as u32);
+        self.set_here(address, kinds, 0)
+    }
+
+    /// The same for an address where the socket of the data port receives. Packets that the program opens go to the host for such an address
+    /// alone: for another one, the host would answer with what they hold, or send it on.
+    ///
+    /// # Errors
+    /// As [`Site::bound_strangers`].
+    pub fn receive_at(&mut self, address: IpAddr, kinds: &[Stranger]) -> Result<(), XdpError> {
+        self.set_here(address, kinds, layout::RECEIVES)
+    }
+
+    fn set_here(&mut self, address: IpAddr, kinds: &[Stranger], receives: u32) -> Result<(), XdpError> {
+        let bits = kinds.iter().fold(receives, |bits, kind| bits | 1_u32 << *kind as u32);
         let here = HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(self.programs.map("here")?);
         Ok(here?.insert(layout::ip_address(address), bits, 0)?)
     }
 
-    /// Bounds nothing any more that comes to an address.
+    /// Bounds nothing any more that comes to an address, and opens nothing there.
     ///
     /// # Errors
-    /// If nothing was bounded there.
+    /// If nobody had said anything of it.
     pub fn free_strangers(&mut self, address: IpAddr) -> Result<(), XdpError> {
         let here = HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(self.programs.map("here")?);
         Ok(here?.remove(&layout::ip_address(address))?)

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use aya::maps::{Map, MapData};
-use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret, LaneKey};
+use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret, LaneKey, TokenKey};
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn no_key_is_left_in_a_map_when_its_lane_is_closed() {
         port: 4789,
         station_age: Duration::from_secs(300),
         quiet: Duration::from_millis(1),
-        token: [0; 6],
+        token_key: TokenKey::new(&[0; 16]),
     };
     let mut site = Site::load(&room, &settings, Unclaimed::Drop).unwrap();
     let maps = maps(&site);

@@ -7,7 +7,7 @@ use xdp::site::{Room, Settings, Site};
 use xdp::{Unclaimed, Verdict};
 
 use crate::packets::{PORT, frame, receive_lane, secret};
-use crate::world::{GENERATION, LAN_FRAME, LANE, Outcome, TOKEN, WINDOW, World, load};
+use crate::world::{GENERATION, LAN_FRAME, LANE, Outcome, WINDOW, World, load, token_key};
 
 /// Opened anew, a lane begins at seq 1: under the same key each identifier would come twice, and old ones would be taken again.
 #[test]
@@ -126,7 +126,7 @@ fn more_lanes_than_there_is_room_for_are_refused() {
         port: PORT,
         station_age: Duration::ZERO,
         quiet: Duration::ZERO,
-        token: TOKEN,
+        token_key: token_key(),
     };
     let with = |lanes, settings: &Settings| {
         Site::load(
@@ -137,7 +137,7 @@ fn more_lanes_than_there_is_room_for_are_refused() {
         .map(drop)
     };
     assert!(matches!(with(114, &settings), Err(xdp::XdpError::Lanes { wanted: 114, most: 113 })));
-    assert!(matches!(with(1, &Settings { window: 100, ..settings }), Err(xdp::XdpError::Malformed)));
+    assert!(matches!(with(1, &Settings { window: 100, ..settings.clone() }), Err(xdp::XdpError::Malformed)));
     with(113, &settings).unwrap();
 }
 

@@ -4,6 +4,7 @@
 
 mod frames;
 mod lanes;
+mod opened;
 mod packets;
 mod plain;
 mod sequences;

@@ -9,9 +9,9 @@ use wire::tunnel::{Flow, FlowIndex, PacketForm, ParsedFrame};
 use xdp::site::{FlowPath, Room, Settings, Site};
 use xdp::{Unclaimed, Verdict};
 
-use crate::packets::{PORT, datagram, frame, secret, station};
+use crate::packets::{PORT, addresses, datagram, frame, secret, station};
 use crate::world::{
-    LAN_FRAME, LANE, LOOPBACK, Outcome, STATIONS, TOKEN, WINDOW, World, load, load_with, udp_path,
+    LAN_FRAME, LANE, LOOPBACK, Outcome, STATIONS, WINDOW, World, load, load_with, token_key, udp_path,
 };
 
 #[test]
@@ -63,7 +63,7 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
         port: PORT,
         station_age: age,
         quiet: Duration::ZERO,
-        token: TOKEN,
+        token_key: token_key(),
     };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Drop),
@@ -227,6 +227,7 @@ fn a_peers_flow_begins_behind_the_worker() {
     for v6 in [false, true] {
         let mut world = World::new(v6);
         (7..=8).for_each(|index| world.announce(0, index, 5, 1, true));
+        world.kernel.receive_at(addresses(v6)[0].ip(), &[]).unwrap();
         let turns = world.kernel.turns().unwrap();
         let tell = |begun, no_packet| {
             let to = [begun, 0, no_packet];
@@ -249,7 +250,7 @@ fn a_peers_flow_begins_behind_the_worker() {
             }
             // Token, peer, and the header as it was before it was masked.
             let header = world.header(index, PacketForm::Whole, seq.get() as u32, true).encode();
-            let front = [&TOKEN[..], &[0, 0], &header].concat();
+            let front = [&token_key().token(header, 0, 0).octets()[..], &[0, 0], &header].concat();
             assert_eq!(ran.verdict, Verdict::Pass);
             let body = &packet[outer + 16..];
             assert_eq!(ran.frame, datagram(v6, false, &[&front, body].concat()));
@@ -295,10 +296,6 @@ fn a_peers_flow_begins_behind_the_worker() {
             assert!(began.elapsed() < Duration::from_secs(30), "it waits for ever");
         }
         assert!(began.elapsed() >= Duration::from_millis(3980), "{:?}", began.elapsed());
-        // Nobody on the network opens packets.
-        let mut forged = world.of_peer((0, 1, seq.get() + 1), 7, 1, true, 41);
-        forged[outer..outer + 6].copy_from_slice(&TOKEN);
-        assert_eq!(world.kernel.run_inward(&forged, 1).unwrap().verdict, Verdict::Drop);
     }
 }
 
@@ -316,7 +313,7 @@ fn opened_packets_that_fit_no_flow_are_discarded() {
     ];
     for (peer, index, form, discarded) in rows {
         let header = world.header(index, form, 1, true).encode();
-        let payload = [&TOKEN[..], &[0, 0], &header, &[7; 41]].concat();
+        let payload = [&[0x3c; 6], &[0, 0][..], &header, &[7; 41]].concat();
         let delivered = world.rust.handle_packet(world.now(), PacketSource::Opened(PeerId(peer)), &payload);
         assert_eq!(delivered.err(), discarded.map(|reason| Discard::Of(PeerId(peer), reason)));
     }

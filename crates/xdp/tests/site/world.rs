@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant as Clock};
 
+use suite::tunnel::TokenKey;
 use tunnel::{
     Command, Delivery, Destination, Discard, Forwarding, Generation, InDiscard, Limits, Location, Mode,
     NumberedFlow, PeerCounters, PeerId, PeerSettings, RequestId, UnknownDiscard,
@@ -22,7 +23,6 @@ pub(crate) const STATIONS: u8 = 12;
 pub(crate) const LANE: u8 = 1;
 pub(crate) const GENERATION: Generation = Generation(1);
 pub(crate) const LOOPBACK: u32 = 1;
-pub(crate) const TOKEN: [u8; 6] = [0x3c, 1, 2, 3, 4, 5];
 pub(crate) const LONGEST_BODY: usize = PAYLOAD - SHORT_HEADER_OCTETS;
 
 /// One site twice, and peers whose packets are made here.
@@ -46,6 +46,10 @@ pub(crate) enum Outcome {
     Sent(Vec<u8>),
     Discarded(Option<InDiscard>),
     ForUserSpace,
+}
+
+pub(crate) fn token_key() -> TokenKey {
+    TokenKey::new(&[0x3c; 16])
 }
 
 /// A path over IPv4, with this DSCP.
@@ -78,7 +82,7 @@ pub(crate) fn load_with(window: u64, quiet: Duration) -> Site {
         port: PORT,
         station_age: Limits::DEFAULT.station_age,
         quiet,
-        token: TOKEN,
+        token_key: token_key(),
     };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Pass),

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use suite::tunnel::EpochSecret;
+use suite::tunnel::{EpochSecret, TOKEN_KEY_OCTETS, TokenKey};
 use tunnel::{Limits, Location, PeerId};
 use wire::MacAddr;
 use wire::tunnel::{FlowIndex, ParsedFrame};
@@ -109,7 +109,7 @@ fn end(side: usize) -> Result<Site, XdpError> {
         port: 4790,
         station_age: Limits::DEFAULT.station_age,
         quiet: Duration::ZERO,
-        token: [0; 6],
+        token_key: TokenKey::new(&[0; TOKEN_KEY_OCTETS]),
     };
     let mut site = Site::load(&room, &settings, Unclaimed::Pass)?;
     site.set_lan(LOOPBACK)?;
