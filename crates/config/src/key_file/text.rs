@@ -9,7 +9,7 @@ use suite::identity::IDENTITY_KEY_OCTETS;
 use zeroize::Zeroizing;
 
 use super::error::{LARGEST_FILE, Reason};
-use super::secrecy::check_secrecy;
+use super::secrecy::{check_secrecy, cure_of_denied};
 
 /// The most octets that digits of a key file mean: those of an identity.
 pub(super) const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
@@ -18,6 +18,7 @@ pub(super) const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
 pub(super) fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
     let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Reason::Missing(error),
+        io::ErrorKind::PermissionDenied => Reason::Denied(error, cure_of_denied(path)),
         _ => Reason::Unreadable(error),
     };
     // Opening a named pipe would wait for its writer.
