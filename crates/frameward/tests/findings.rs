@@ -38,7 +38,8 @@ const NO_FINDINGS: &[&str] = &[
     "LLDP and PTP peer delay",
     "the other box's own address",
     // All is well.
-    "...: ... frames sent protected, ... received and verified",
+    "...: ... frames sent protected; ...: ... received and verified",
+    "of the peers that are there, since each came",
     "crosses, to its own address",
     "other members were not looked for",
     "of several peers, this one was met first",

@@ -62,8 +62,8 @@ Examples:
   frameward init site --name berlin --lan enp3s0 --peer dresden.site
   frameward init site --name dresden --lan enp3s0 --peer berlin.site
 
-With --cak the boxes protect the frames of machines without MACsec. Make the CAK once, and carry it
-to all sites over a secret channel:
+Without --cak only MACsec frames of stations cross. With --cak, at all sites, the boxes protect the
+frames of ordinary machines. Make the CAK once, and carry it to all sites over a secret channel:
   frameward keygen cak --out /etc/frameward/plants.cak
   frameward init site --name berlin --lan enp3s0 --cak plants.cak --peer dresden.site")]
     Site {
