@@ -275,6 +275,7 @@ doctors() {
     cp "$scratch/b/etc/from-b.key" "$scratch/a/etc/"
     configuration static-keys.md 1 | grep -v "^fragment\|^concatenate" >"$scratch/a/etc/press.toml"
     configuration static-keys.md 2 | grep -v "^fragment\|^concatenate" >"$scratch/b/etc/press.toml"
+    chown frameward: "$scratch"/[ab]/etc/*
     become b frameward doctor /etc/frameward/press.toml >/dev/null 2>&1 &
     local other=$!
     pids+=($other)

@@ -216,7 +216,16 @@ fn ports_of_sites_and_cells_that_the_box_lives_on_are_refused_unless_allowed() {
     home.ip(&["addr", "add", &format!("{ADDRESS}/24"), "dev", PLAIN]).unwrap();
     let scratch = Scratch::new().unwrap();
     let [config, state, key] = ["a.toml", "state", "m.key"].map(|name| scratch.path().join(name));
-    home.run(&[program().to_str().unwrap(), "keygen", "fieldbus", "--out", key.to_str().unwrap()]).unwrap();
+    home.run(&[
+        program().to_str().unwrap(),
+        "keygen",
+        "fieldbus",
+        "--user",
+        "root",
+        "--out",
+        key.to_str().unwrap(),
+    ])
+    .unwrap();
     let site = format!(
         r#"[[site]]
 name = "dresden"

@@ -36,6 +36,14 @@ fn two_boxes_that_init_alone_has_set_up_ping() {
     assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
 
     let ports = ["--plain", PLAIN, "--protected", PROTECTED];
+    // A port of the box's own life, which run would refuse: in the words of check, and nothing is kept.
+    here.ip(&["addr", "add", "192.0.2.9/24", "dev", PLAIN]).unwrap();
+    let output = init(here, &a, &[&ports[..], &["--name", "press"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", output.stderr);
+    assert!(output.stderr.contains("no file was kept"), "{}", output.stderr);
+    assert!(output.stderr.contains("carries the address 192.0.2.9 of this box"), "{}", output.stderr);
+    assert!(!a.path().join("press.cak").exists() && !a.path().join("press.toml").exists());
+    here.ip(&["addr", "flush", "dev", PLAIN]).unwrap();
     let output = init(here, &a, &[&ports[..], &["--name", "press"]].concat());
     assert!(output.status.success(), "{}", output.stderr);
     let bundle = b.path().join("carried.bundle");

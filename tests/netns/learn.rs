@@ -6,6 +6,7 @@ use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::{Capture, Namespace, Shape, Topology};
 use perf::demo::cells::{self, secured};
 use perf::demo::pair::{Pair, Scratch, Station};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
@@ -68,6 +69,15 @@ fn what_was_learned_at_a_bridge_protects_the_machines() {
     let refused = frameward(here, &half);
     assert!(refused.stderr.contains("half-b.toml already exists"), "{}", refused.stderr);
     assert!(!scratch.path().join("half-a.toml").exists());
+    // The gateway's user can read what root has written.
+    let mut owned: Vec<&str> =
+        learn.iter().map(|word| if *word == "cell-4" { "owned" } else { *word }).collect();
+    owned.extend(["--user", "64917"]);
+    let learned_for_user = frameward(here, &owned);
+    assert!(learned_for_user.status.success(), "{}", learned_for_user.stderr);
+    for name in ["owned-a.toml", "owned-b.toml"] {
+        assert_eq!(std::fs::metadata(scratch.path().join(name)).unwrap().uid(), 64917, "{name}");
+    }
     exchange.stop().unwrap();
 
     for namespace in [here, there] {
@@ -75,7 +85,7 @@ fn what_was_learned_at_a_bridge_protects_the_machines() {
     }
     for key in ["fieldbus", "cak"] {
         let file = scratch.path().join(if key == "cak" { "cell-4.cak" } else { "cell-4.key" });
-        let made = frameward(here, &["keygen", key, "--out", file.to_str().unwrap()]);
+        let made = frameward(here, &["keygen", key, "--user", "root", "--out", file.to_str().unwrap()]);
         assert!(made.status.success(), "{}", made.stderr);
     }
     let mut stations = [here, there].into_iter().zip(["cell-4-a", "cell-4-b"]).map(|(namespace, name)| {

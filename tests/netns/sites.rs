@@ -300,7 +300,7 @@ fn doctor_calls_a_sites_peers() {
     for words in [
         "LAN        lan is up",
         "plant-2 answers at 198.51.100.10:7787",
-        "plant-2 sees this site at 198.51.100.6:7787: no NAT between them",
+        "plant-2 sees this site at 198.51.100.6:7787: no NAT in front of this site",
         "up to 1470 go unsplit",
     ] {
         assert!(said.contains(words), "{words:?} is not in {said}");

@@ -2,6 +2,7 @@
 //!
 //! The modules judge, for `run` and `reload` too. [`Plan`] tells all of it.
 
+pub mod access;
 pub mod cell;
 mod engine;
 pub mod keys;

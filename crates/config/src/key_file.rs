@@ -32,6 +32,7 @@ pub use error::KeyFileError;
 use error::Reason;
 pub use octets::{fingerprint, is_zeros, zeros};
 pub use secrecy::check_file;
+pub(crate) use secrecy::{GATEWAY_USER, cure_of_denied, read_as};
 use text::{MOST_OCTETS, parse, read_text};
 
 /// Reads the key in the file `path` for `suite`.

@@ -146,7 +146,15 @@ pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
 /// The text of a configuration file, or of one with keys: it is in memory once, and wiped when it is dropped.
 fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
     let whole = |text: String| vec![Finding { file: file.to_owned(), line: None, text }];
-    let unreadable = |error| whole(format!("cannot be read: {error}; name a file that this user can read"));
+    let unreadable = |error: std::io::Error| {
+        let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+        let cure = if is_denied {
+            key_file::cure_of_denied(file)
+        } else {
+            "name a file that this user can read".into()
+        };
+        whole(format!("cannot be read: {error}; {cure}"))
+    };
     let source = std::fs::File::open(file).map_err(unreadable)?;
     // Allocated whole at first, so that growing leaves no copy behind: a file of a size, or one that tells none.
     let size = source.metadata().map_err(unreadable)?.len();

@@ -240,6 +240,7 @@ impl Address {
                     "there is no such file; mount its file system, or name the file that frameward fleet apply has written"
                         .into()
                 }
+                std::io::ErrorKind::PermissionDenied => format!("{why}{}", redb::DENIED),
                 _ => why.to_string(),
             },
         }

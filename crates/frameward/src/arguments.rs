@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use frameward::keygen::KeyLength;
-use wire::Ckn;
+use frameward::privilege;
+
+use crate::{Failure, told};
 
 pub(crate) mod cell;
 pub(crate) mod doctor;
 pub(crate) mod fleet;
 pub(crate) mod init;
 pub(crate) mod inspect;
+pub(crate) mod keygen;
 pub(crate) mod plan;
 
 #[derive(Parser)]
@@ -260,90 +262,22 @@ Example:
     Fleet(fleet::Fleet),
     /// Make keys
     #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
-    Keygen(Keygen),
+    Keygen(keygen::Keygen),
 }
 
-#[derive(Subcommand)]
-pub(crate) enum Keygen {
-    /// Make a static key in a new file of mode 0600, and print its fingerprint
-    #[command(after_help = "\
-The command never overwrites a file. Copy the file to the other end over a secret channel. Compare
-the fingerprints of both ends: `check` and `status` show them too. A fingerprint is the first 8
-octets of SHA-256 over \"frameward key\" and the key.
-
-Suites with 128 bits: gcm-aes-128, gcm-aes-xpn-128, aegis-128l, morus-640-128, morus-1280-128.
-Suites with 256 bits: gcm-aes-256, gcm-aes-xpn-256, chacha20-poly1305, chacha20-poly1305-xpn,
-aegis-256.
-
-Examples:
-  frameward keygen static --out press.key
-  frameward keygen static --bits 256 --salt --out press.key     (for gcm-aes-xpn-256)")]
-    Static {
-        /// The length of the key
-        #[arg(long, value_enum, default_value = "128")]
-        bits: Bits,
-        /// Also print a salt for the XPN suites; it is no secret, and the same at all ends of a key
-        #[arg(long)]
-        salt: bool,
-        /// The file to make
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-    },
-    /// Make a CAK for links with [link.mka] in a new file of mode 0600, and print its name (CKN) and fingerprint
-    #[command(after_help = "\
-The command never overwrites a file. Copy the file to every box of the group over a secret
-channel: anybody who has it can become a member. Name and key belong together; `check` and
-`status` show the name and the fingerprint. Without --ckn the name is 32 random digits. If the
-other end is a switch or wpa_supplicant, enter both lines of the file there (wpa_supplicant:
-mka_ckn and mka_cak).
-
-Examples:
-  frameward keygen cak --out line.cak
-  frameward keygen cak --bits 128 --ckn 6c696e652d37 --out line.cak     (for a switch with CAKs of 128 bits only)")]
-    Cak {
-        /// The length of the CAK
-        #[arg(long, value_enum, default_value = "256")]
-        bits: Bits,
-        /// Its name: 2 to 64 hexadecimal digits
-        #[arg(long, value_name = "HEX", value_parser = ckn)]
-        ckn: Option<Ckn>,
-        /// The file to make
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-    },
-    /// Make a site's identity in a new file of mode 0600, and print the public key for its peers
-    #[command(after_help = "\
-The identity is an Ed25519 key pair. Each site makes its own, and the file never leaves its box.
-The command never overwrites a file. The printed public key is no secret: each peer writes it into
-its [[site.peer]] for this site. `check` prints it again.
-
-Example:
-  frameward keygen site --out /etc/frameward/dresden.key")]
-    Site {
-        /// The file to make
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-    },
-    /// Make the master key of a [[fieldbus]] in a new file of mode 0600, and print its fingerprint
-    #[command(after_help = "\
-The key has 256 bits; the keys of all relations are derived from it. The command never overwrites a
-file. Copy the file to the other gateway of the cell over a secret channel. Give each cell a key
-of its own. Compare the fingerprints of both gateways: `check` and `status` show them too.
-
-Example:
-  frameward keygen fieldbus --out /etc/frameward/cell-4.key")]
-    Fieldbus {
-        /// The file to make
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-    },
+/// Whose new files of a gateway are.
+#[derive(Args)]
+pub(crate) struct Owner {
+    /// The owner of the files [default: user frameward, if it exists and root runs this]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
 }
 
-fn ckn(digits: &str) -> Result<Ckn, &'static str> {
-    let octets = hex::decode(digits).ok();
-    octets
-        .and_then(|octets| Ckn::new(&octets))
-        .ok_or("a name is 2 to 64 hexadecimal digits, two for each octet")
+impl Owner {
+    /// User and group; none: whoever writes the files.
+    pub(crate) fn numbers(&self) -> Result<Option<(u32, u32)>, Failure> {
+        privilege::files_owner(self.user.as_deref()).map_err(|error| told(&error, Failure::Failed))
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -354,21 +288,4 @@ pub(crate) enum ReferenceFormat {
     Man,
     /// A page of the book
     Markdown,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Bits {
-    #[value(name = "128")]
-    Bits128,
-    #[value(name = "256")]
-    Bits256,
-}
-
-impl From<Bits> for KeyLength {
-    fn from(bits: Bits) -> Self {
-        match bits {
-            Bits::Bits128 => Self::Bits128,
-            Bits::Bits256 => Self::Bits256,
-        }
-    }
 }

@@ -20,12 +20,11 @@ mod relation;
 mod site;
 
 use std::fmt;
-use std::io;
-use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
 use crate::keygen::{self, KeygenError};
-use config::check::{Plan, interface_mtu};
+use crate::privilege::{self, GiveError};
+use config::check::{Plan, interface_mtu, own};
 use config::{Finding, is_name};
 
 pub use bundle::{Bundle, BundleError};
@@ -72,13 +71,8 @@ pub enum InitError {
         why: String,
     },
     /// The files cannot be given to the gateway's user.
-    #[error("cannot give {} to the gateway's user: {source}; run it as root", path.display())]
-    Owner {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Owner(#[from] GiveError),
     /// The configuration would be refused.
     #[error("{}", Lines(.0))]
     Refused(Vec<Finding>),
@@ -164,16 +158,17 @@ impl<'s> Files<'s> {
             if self.setting.offline { None } else { Some(&interface_mtu) };
         let plan = Plan::new(&config, read_mtu).map_err(InitError::Refused)?;
         self.said.extend(plan.not_carried().iter().map(|warning| format!("warning: {warning}")));
-        Ok(())
+        if self.setting.offline {
+            return Ok(());
+        }
+        let (refused, _) = own::lives(&config);
+        if refused.is_empty() { Ok(()) } else { Err(InitError::Refused(refused)) }
     }
 
     /// The files stay. What there is to say, line by line.
     fn keep(mut self) -> Result<Vec<String>, InitError> {
-        if let Some((user, group)) = self.setting.owner {
-            for path in &self.made {
-                chown(path, Some(user), Some(group))
-                    .map_err(|source| InitError::Owner { path: path.clone(), source })?;
-            }
+        for path in &self.made {
+            privilege::give(path, self.setting.owner)?;
         }
         self.made.clear();
         Ok(std::mem::take(&mut self.said))

@@ -10,13 +10,11 @@ use std::time::{Duration, Instant};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::{Shell, generate, generate_to};
-use wire::Ckn;
 
-use config::check::{Plan, interface_mtu, own};
+use config::check::{Plan, access, interface_mtu, own};
 use config::lifetime::interface_mbits;
 use config::suite_speed;
 use config::{Config, Finding, reference};
-use frameward::keygen;
 use frameward::membership;
 use frameward::privilege::{self, RunAs};
 use frameward::run;
@@ -24,7 +22,7 @@ use frameward::status::{self, Detail, Found, StatusText};
 use report::control_socket::client::Rekeyed;
 use report::control_socket::{Outcome, client};
 
-use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
+use arguments::{Arguments, Command, ReferenceFormat};
 
 mod arguments;
 mod gateway_start;
@@ -71,10 +69,7 @@ fn main() -> ExitCode {
         Command::Manual { directory } => write_manual(&directory),
         Command::Init(init) => init.run(),
         Command::Fleet(fleet) => fleet.run(),
-        Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
-        Command::Keygen(Keygen::Cak { bits, ckn, out }) => keygen_cak(bits, ckn, &out),
-        Command::Keygen(Keygen::Site { out }) => keygen_site(&out),
-        Command::Keygen(Keygen::Fieldbus { out }) => keygen_fieldbus(&out),
+        Command::Keygen(keygen) => keygen.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -144,6 +139,9 @@ fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
     if !refused.is_empty() {
         tell_all("", &refused);
         return Err(Failure::Failed);
+    }
+    if let Some(access) = access::of_gateway_user(&config) {
+        tell_all(&format!("WARNING: user {} cannot start this gateway: ", access.user), &access.refused);
     }
     let (io, programs) = (config.gateway.io, run::load_programs(&config));
     let plan = plan.with_workers().with_guard();
@@ -307,35 +305,6 @@ fn write_manual(directory: &Path) -> Result<(), Failure> {
     written.map_err(|error| {
         told(&format_args!("cannot write to {place}: {error}; name a directory"), Failure::Failed)
     })
-}
-
-fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {
-    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let failed = |error| told(&error, Failure::Failed);
-    let fingerprint = keygen::static_key(bits.into(), out).map_err(failed)?;
-    print(&format_args!("fingerprint {fingerprint}\n"))?;
-    if salt {
-        print(&format_args!("salt = \"{}\"\n", keygen::salt().map_err(failed)?))?;
-    }
-    Ok(())
-}
-
-fn keygen_cak(bits: Bits, ckn: Option<Ckn>, out: &Path) -> Result<(), Failure> {
-    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let made = keygen::cak(bits.into(), ckn, out).map_err(|error| told(&error, Failure::Failed))?;
-    print(&format_args!("ckn {}\nfingerprint {}\n", made.ckn, made.fingerprint))
-}
-
-fn keygen_site(out: &Path) -> Result<(), Failure> {
-    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let public = keygen::site(out).map_err(|error| told(&error, Failure::Failed))?;
-    print(&format_args!("public_key = \"{public}\"\n"))
-}
-
-fn keygen_fieldbus(out: &Path) -> Result<(), Failure> {
-    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let fingerprint = keygen::fieldbus(out).map_err(|error| told(&error, Failure::Failed))?;
-    print(&format_args!("fingerprint {fingerprint}\n"))
 }
 
 fn told(error: &dyn Display, failure: Failure) -> Failure {

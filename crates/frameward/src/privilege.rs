@@ -22,7 +22,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use config::worker_scheduling::{Machine, PRIORITY, WorkerScheduling};
 use config::{Gateway, Realtime};
 use report::{Grant, PrivilegeReport};
-pub use user::{Became, GATEWAY_USER, Place, RunAs, become_user, files_owner};
+pub use user::{Became, GATEWAY_USER, GiveError, Place, RunAs, become_user, files_owner, give};
 
 /// Keeps keys out of core dumps, and debuggers of the same user away. To be called before the first key is read.
 ///

@@ -5,7 +5,7 @@ mod terminal;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -215,6 +215,55 @@ fn an_identity_is_made_and_a_site_is_checked() {
     let (status, output, errors) = directory.run(&["check", "--offline", "gw.toml"]);
     assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1));
     assert!(errors.contains("this site's own"), "{errors}");
+}
+
+/// `run` becomes another user before it reads a key, so what root makes is that user's, as with `init`.
+#[test]
+fn keys_belong_to_the_gateways_user() {
+    let directory = Directory::new("key-owner");
+    let own = nix::unistd::geteuid();
+    let user = if own.is_root() { 64_917 } else { own.as_raw() };
+    for kind in ["static", "cak", "site", "fieldbus"] {
+        let run = |user: &str| directory.run(&["keygen", kind, "--user", user, "--out", kind]);
+        let (status, _, errors) = run("no-such-user");
+        assert_eq!((status, errors.lines().count()), (Some(1), 1), "{errors}");
+        assert!(errors.contains("no user \"no-such-user\"") && !directory.0.join(kind).exists(), "{errors}");
+        let (status, output, errors) = run(&user.to_string());
+        assert_eq!((status, errors.as_str()), (Some(0), ""));
+        assert!(!output.is_empty());
+        let made = fs::metadata(directory.0.join(kind)).unwrap();
+        assert_eq!((made.uid(), made.permissions().mode() & 0o7777), (user, 0o600), "{kind}");
+    }
+}
+
+/// Root's files stop a gateway that becomes another user. `doctor` of root says so, with the cure that helps.
+#[test]
+fn what_the_gateways_user_cannot_read_is_told_by_doctor_with_its_cure() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let directory = Directory::new("denied");
+    let [press, peer, state] = ["press.key", "peer.key", "state"].map(|name| directory.0.join(name));
+    for (key, digits) in
+        [(&press, "00112233445566778899aabbccddeeff"), (&peer, "ffeeddccbbaa99887766554433221100")]
+    {
+        fs::write(key, digits).unwrap();
+        fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    fs::create_dir(&state).unwrap();
+    chown(&state, Some(64_917), None).unwrap();
+    fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o755)).unwrap();
+    let gateway = format!("[gateway]\nstate = {state:?}\n");
+    directory.write("gw.toml", &CONFIG.replace("keys/peer.key", "peer.key").replace("[gateway]\n", &gateway));
+    let (_, said, errors) = directory.run(&["doctor", "--local", "gw.toml"]);
+    let words = "PROBLEM  files      the gateway runs as user 64917, who is refused: gw.toml:";
+    assert_eq!(said.matches(words).count(), 2, "{said} {errors}");
+    let cure = "press.key cannot be read: Permission denied (os error 13); read it as root, or give it to the gateway's user: chown frameward: press.key";
+    assert!(said.contains(cure), "{said}");
+    // As keys that the gateway's user cannot read, so the configuration.
+    fs::set_permissions(directory.0.join("gw.toml"), fs::Permissions::from_mode(0o600)).unwrap();
+    let (_, said, _) = directory.run(&["doctor", "--local", "gw.toml"]);
+    assert!(said.contains("chown frameward: gw.toml"), "{said}");
 }
 
 #[test]

@@ -31,7 +31,7 @@
 //! | `sends in clear` | alarm | `protect_frames = false`, shadow mode, a plain peer |
 //! | `no session` | alarm | relations of a cell have none |
 //! | `refused` | alarm | a site and its peer do not accept each other |
-//! | `no channel` | attention | there is no management channel to a peer |
+//! | `no channel` | attention, alarm | there is no management channel to a peer; to none of them |
 //! | `waiting`, `cut` | alarm | an interface is missing; there is no carrier |
 //!
 //! Where two levels stand, the first is that of a link over which nothing valid comes, the second that of one where it does,

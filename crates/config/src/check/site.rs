@@ -189,6 +189,12 @@ pub(super) fn write_site(
     }
     if site.protect {
         writeln!(f, "  protects   all frames of the LAN, as link {} says", site.name)?;
+    } else {
+        let and = if site.cells.is_some() { " and cells" } else { "" };
+        writeln!(
+            f,
+            "  carries    only MACsec frames of stations{and}; for ordinary machines: protect = true and [site.mka] at all sites"
+        )?;
     }
     if let Some(standby) = &site.standby {
         let first = if standby.preferred { ", comes first" } else { "" };

@@ -1,9 +1,11 @@
 //! Errors of key files.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use suite::CipherSuite;
+
+use super::secrecy::GATEWAY_USER;
 
 /// The most octets that a key file may have, comments included.
 pub(super) const LARGEST_FILE: usize = 4096;
@@ -37,8 +39,10 @@ pub(super) enum Reason {
     NotLoaded,
     #[error("is no regular file; name one")]
     Irregular,
-    #[error("can be read by others (mode {mode:04o}); chmod 600 {}", path.display())]
-    Open { mode: u32, path: PathBuf },
+    #[error("cannot be read: {0}; {1}")]
+    Denied(io::Error, String),
+    #[error("can be read by others (mode {mode:04o}); {}chmod 600 {}", first(path, *is_readers), path.display())]
+    Open { mode: u32, path: PathBuf, is_readers: bool },
     #[error("belongs to user {owner}; chown it to root or to the gateway's user")]
     Foreign { owner: u32 },
     #[error("is larger than {LARGEST_FILE} octets; name a key file")]
@@ -97,4 +101,9 @@ pub(super) enum Reason {
         "holds a CAK, for cak_file in [link.mka]; make a master key with: frameward keygen fieldbus --out FILE"
     )]
     IsCakNotMasterKey,
+}
+
+/// What comes before the change of the mode: without others' permissions a file of another user cannot be read any more.
+fn first(path: &Path, is_readers: bool) -> String {
+    if is_readers { String::new() } else { format!("chown {GATEWAY_USER}: {}; ", path.display()) }
 }

@@ -5,6 +5,7 @@
 //! systemd leaves them ([`super::credential`]).
 //! The checks are made on the opened file, so that it cannot be exchanged in between.
 
+use std::cell::Cell;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -16,7 +17,33 @@ use super::error::{KeyFileError, Reason};
 
 const ROOT: u32 = 0;
 /// As whom the systemd unit runs a gateway.
-const GATEWAY_USER: &str = "frameward";
+pub(crate) const GATEWAY_USER: &str = "frameward";
+
+thread_local! {
+    /// The user for whom this thread reads; without one it is the process's.
+    static READER: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// From here on this thread, which has that user's rights to files, judges them as that user would.
+pub(crate) fn read_as(user: u32) {
+    READER.set(Some(user));
+}
+
+/// The cure where the kernel denies to read `path`: the file is somebody else's, or so is a directory above it.
+pub(crate) fn cure_of_denied(path: &Path) -> String {
+    let user = GATEWAY_USER;
+    if fs::metadata(path).is_ok() {
+        return format!(
+            "read it as root, or give it to the gateway's user: chown {user}: {}",
+            path.display()
+        );
+    }
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let above = above.display();
+    format!(
+        "read it as root, or let the gateway's user into its directory: chgrp {user} {above}; chmod g+x {above}"
+    )
+}
 
 /// Refuses a file that holds keys among other things and that others can read or write.
 ///
@@ -31,7 +58,8 @@ pub fn check_file(path: &Path) -> Result<(), KeyFileError> {
 }
 
 pub(super) fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
-    check_secrecy_of(metadata, path, geteuid().as_raw(), credentials().as_deref(), (ROOT, ROOT))
+    let reader = READER.get().unwrap_or_else(|| geteuid().as_raw());
+    check_secrecy_of(metadata, path, reader, credentials().as_deref(), (ROOT, ROOT))
 }
 
 /// The same for a reader with these credentials. `root`: user and group of what systemd leaves as root's.
@@ -50,7 +78,8 @@ pub(super) fn check_secrecy_of(
     }
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
-        return Err(Reason::Open { mode, path: path.to_owned() });
+        let is_readers = metadata.uid() == reader;
+        return Err(Reason::Open { mode, path: path.to_owned(), is_readers });
     }
     let owner = metadata.uid();
     let gateway = || User::from_name(GATEWAY_USER).ok().flatten().map(|user| user.uid.as_raw());

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::credential::{credentials, is_credential, refusal};
 use super::error::{LARGEST_FILE, Reason};
-use super::secrecy::check_secrecy;
+use super::secrecy::{check_secrecy, cure_of_denied};
 
 /// The most octets that digits of a key file mean: those of an identity.
 pub(super) const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
@@ -23,6 +23,7 @@ pub(super) fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
     let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound if is_credential(path, credentials().as_deref()) => Reason::NotLoaded,
         io::ErrorKind::NotFound => Reason::Missing(error),
+        io::ErrorKind::PermissionDenied => Reason::Denied(error, cure_of_denied(path)),
         _ => Reason::Unreadable(error),
     };
     // Opening a named pipe would wait for its writer.

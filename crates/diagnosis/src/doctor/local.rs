@@ -13,6 +13,7 @@ use suite::CipherSuite;
 
 use super::Finding;
 use super::running::Running;
+use config::check::access::{self, Access};
 use config::check::{self, Mtus};
 use config::{Config, Io, Keys, Link};
 use report::link_verdict::fill_checksums;
@@ -28,7 +29,7 @@ pub(super) fn of_box(config: &Config, running: &Running) -> Vec<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    vec![
+    let mut findings = vec![
         kernel(release.trim()),
         engine(config.gateway.io, release.trim()),
         rights(&status),
@@ -43,7 +44,21 @@ pub(super) fn of_box(config: &Config, running: &Running) -> Vec<Finding> {
                 "its state directory is in use, but it does not answer: look for it with 'ps' and 'frameward status'",
             ),
         },
-    ]
+    ];
+    findings.extend(access::of_gateway_user(config).into_iter().flat_map(files));
+    findings
+}
+
+/// Configuration and keys, read as the gateway's user.
+fn files(access: Access) -> Vec<Finding> {
+    let Access { user, refused } = access;
+    if refused.is_empty() {
+        return vec![Finding::ok("files", format!("user {user} can read the configuration and its keys"))];
+    }
+    let told = |refused| {
+        Finding::problem("files", format!("the gateway runs as user {user}, who is refused: {refused}"))
+    };
+    refused.into_iter().map(told).collect()
 }
 
 fn version(release: &str) -> (u32, u32) {
@@ -171,15 +186,15 @@ fn state(directory: &Path) -> Finding {
 fn keys(link: &Link) -> String {
     match &link.keys {
         Keys::Static(sas) => format!(
-            "{} key files are readable, of mode 0600 or less, and as long as {} needs",
+            "{} key files have mode 0600 or less, and are as long as {} needs",
             1 + sas.receive.len(),
             sas.suite
         ),
         Keys::Agreed(mka) => {
-            let files = if mka.fallback.is_some() { "two CAK files are" } else { "a CAK file is" };
-            format!("{files} readable, of mode 0600 or less; all else is agreed on")
+            let files = if mka.fallback.is_some() { "two CAK files have" } else { "the CAK file has" };
+            format!("{files} mode 0600 or less; all else is agreed on")
         }
-        Keys::None => "the master key file is readable, of mode 0600 or less; all else is agreed on".into(),
+        Keys::None => "the master key file has mode 0600 or less; all else is agreed on".into(),
     }
 }
 

@@ -35,6 +35,9 @@ pub(super) fn find(config: &Config, runtime_dir: &Path) -> Running {
 
 const UNDISTURBED: &str = "not tested: the gateway runs, and doctor does not disturb it; to test the path, stop the gateways at both ends and run doctor there";
 
+/// The frames that a receive SC's counters have: an SC begins anew when its peer comes back.
+const PRESENT: &str = "of the peers that are there, since each came or counters were cleared";
+
 /// Findings from the counters of a running link.
 pub(super) fn of_link(link: &Link, running: &Running) -> Vec<Finding> {
     let mut findings = vec![Finding::note("path", UNDISTURBED)];
@@ -66,10 +69,9 @@ fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
         findings.extend(of_verdict(&link.verdict));
     }
     let secy = &link.secy;
-    let received = |name: &str| -> u64 {
-        let scs = secy.receive.iter().map(|sc| value(&sc.counters, name)).sum::<u64>();
-        scs + value(&secy.counters, name)
-    };
+    // Counters of a receive SC go with it, when its peer leaves.
+    let of_peers = |name: &str| secy.receive.iter().map(|sc| value(&sc.counters, name)).sum::<u64>();
+    let received = |name: &str| of_peers(name) + value(&secy.counters, name);
     let ok = received("InPktsOK");
     let sent = value(&secy.transmit.counters, "OutPktsEncrypted")
         + value(&secy.transmit.counters, "OutPktsProtected");
@@ -103,10 +105,11 @@ fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
         let count =
             received(name) + if name.starts_with("Out") { value(&secy.transmit.counters, name) } else { 0 };
         if count > 0 {
+            let since = if of_peers(name) > 0 { PRESENT } else { since };
             findings.push(Finding::note("counters", format!("{name} {count} {since}: {meaning}")));
         }
     }
-    let summary = format!("{since}: {sent} frames sent protected, {ok} received and verified");
+    let summary = format!("{since}: {sent} frames sent protected; {PRESENT}: {ok} received and verified");
     findings.push(match (ok, received("InPktsNotValid") + received("InPktsNoSAError")) {
         (0, 1..) => Finding::problem("counters", format!("{summary}: every frame from a peer was discarded; see above")),
         (0, 0) if sent > 0 => Finding::note(

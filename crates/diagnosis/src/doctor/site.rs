@@ -273,7 +273,7 @@ fn of_relay(
     ))
 }
 
-/// Whether somebody on the way changes this site's address.
+/// Whether a NAT in front of this site changes its address, as a peer that answers sees it.
 fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
     // Over several paths it is seen at several addresses, of which the report has one.
     if !peer.paths.is_empty() {
@@ -287,17 +287,17 @@ fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Findi
     });
     let own = SocketAddr::new(own.ok()?.ip().to_canonical(), site.bind.port()).to_string();
     let name = &peer.name;
-    Some(if own == *seen {
-        Finding::ok("address", format!("{name} sees this site at {seen}: no NAT between them"))
-    } else {
-        Finding::note(
-            "address",
+    // Whether a NAT stands before the other site nobody sees from here. This one lets both ends speak already.
+    Some(Finding::ok(
+        "address",
+        if own == *seen {
+            format!("{name} sees this site at {seen}: no NAT in front of this site")
+        } else {
             format!(
-                "{name} sees this site at {seen}, which is {own}: a NAT is between them; remove the endpoint of this site at {name}, or let the NAT forward UDP {} to it",
-                site.bind.port()
-            ),
-        )
-    })
+                "{name} sees this site at {seen}, which is {own}: a NAT is in front of this site, and lets both speak"
+            )
+        },
+    ))
 }
 
 /// Findings about the path's size, beside its promise and the LAN's frames.
@@ -344,7 +344,7 @@ fn of_counters(sum: impl Fn(&str) -> u64) -> Vec<Finding> {
     let rows = [
         (
             "OutPktsNotMacsec",
-            "machines of this LAN send without MACsec, and such frames stay here: put a link gateway in front of them",
+            "machines of this LAN send without MACsec, and such frames stay here: set protect = true at all sites, with one CAK, or put a link gateway in front of these machines",
         ),
         (
             "OutPktsLoop",

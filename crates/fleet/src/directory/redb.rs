@@ -28,6 +28,8 @@ const REVISION: &str = "revision";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between two attempts to open a file that others have.
 const RETRY: Duration = Duration::from_millis(5);
+/// Cause and cure where the kernel denies the file, or a folder above it.
+pub(super) const DENIED: &str = "; the file or its folder belongs to another user: run the command as that one, or give both to the user who runs it (gateways: chown frameward: FILE)";
 /// Interval between two looks of a watch.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -48,13 +50,13 @@ impl Redb {
     }
 
     fn error(&self, why: &redb::Error) -> DirectoryError {
-        let is_no_directory = match why {
-            redb::Error::Io(error) => error.kind() == io::ErrorKind::InvalidData,
-            redb::Error::Corrupted(_) => true,
-            _ => false,
+        const NO_DIRECTORY: &str = "; name the file that frameward fleet apply has written";
+        let cure = match why {
+            redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => NO_DIRECTORY,
+            redb::Error::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => DENIED,
+            redb::Error::Corrupted(_) => NO_DIRECTORY,
+            _ => "",
         };
-        let cure =
-            if is_no_directory { "; name the file that frameward fleet apply has written" } else { "" };
         DirectoryError::Unreachable { address: self.0.display().to_string(), why: format!("{why}{cure}") }
     }
 
@@ -257,4 +259,20 @@ fn nonsense(what: &str) -> Failed {
 
 fn failed(error: impl Into<redb::Error>) -> Failed {
     Box::new(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of one command names cause and cure. No permission stops root, who runs the tests.
+    #[test]
+    fn a_file_of_somebody_else_is_told_with_its_cure() {
+        let directory = Redb::new(Path::new("/var/lib/frameward/fleet.redb"));
+        let of = |kind: io::ErrorKind| directory.error(&redb::Error::Io(kind.into())).to_string();
+        let denied = of(io::ErrorKind::PermissionDenied);
+        assert!(denied.contains("belongs to another user: run the command as that one"), "{denied}");
+        assert!(of(io::ErrorKind::InvalidData).ends_with("that frameward fleet apply has written"));
+        assert!(!of(io::ErrorKind::StorageFull).contains("frameward fleet apply"));
+    }
 }

@@ -9,8 +9,10 @@ use clap::{Args, Subcommand};
 use diagnosis::learn::proposal::{Learned, Setting};
 use diagnosis::learn::{Learner, source};
 use frameward::keygen::{self, KeygenError};
+use frameward::privilege::{self, GiveError};
 use wire::MacAddr;
 
+use super::Owner;
 use crate::{Failure, print, tell, told};
 
 #[derive(Subcommand)]
@@ -60,6 +62,8 @@ pub(crate) struct Learn {
     /// Also write the configurations to new files here, NAME-a.toml and NAME-b.toml
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
 }
 
 fn name(text: &str) -> Result<String, &'static str> {
@@ -92,6 +96,7 @@ impl Cell {
 
 impl Learn {
     fn run(self) -> Result<(), Failure> {
+        let owner = self.owner.numbers()?;
         let mut learner = Learner::default();
         // What was heard before a capture broke is worth telling.
         let heard = match self.interface() {
@@ -117,7 +122,7 @@ impl Learn {
             print(&format_args!("\n# ---- box {what}: {file} ----\n\n{}", learned.configuration(end)))?;
         }
         if let Some(directory) = &dir {
-            write(&learned, directory)?;
+            write(&learned, directory, owner)?;
         }
         heard
     }
@@ -162,20 +167,34 @@ fn unheard(learned: &Learned) -> impl Iterator<Item = &MacAddr> {
     learned.setting.local.iter().filter(move |station| !known.contains(station))
 }
 
-fn write(learned: &Learned, directory: &Path) -> Result<(), Failure> {
-    let failed = |error: KeygenError| told(&format_args!("cell learn: {error}"), Failure::Failed);
+/// Why a configuration was not written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error(transparent)]
+    Keygen(#[from] KeygenError),
+    #[error(transparent)]
+    Give(#[from] GiveError),
+}
+
+/// Writes both configurations to new files of `owner`, or none.
+fn write(learned: &Learned, directory: &Path, owner: Option<(u32, u32)>) -> Result<(), Failure> {
+    let failed = |error: WriteError| told(&format_args!("cell learn: {error}"), Failure::Failed);
     let paths = [0, 1].map(|end| directory.join(format!("{}.toml", learned.gateway(end))));
     // One file alone is no cell, and would be in the way of the next try.
     if let Some(path) = paths.iter().find(|path| path.exists()) {
-        return Err(failed(KeygenError::Exists(path.clone())));
+        return Err(failed(KeygenError::Exists(path.clone()).into()));
     }
-    for (end, path) in paths.iter().enumerate() {
-        if let Err(error) = keygen::write_new_text(path, learned.configuration(end).as_bytes()) {
-            for made in &paths[..end] {
-                let _ = fs::remove_file(made);
-            }
-            return Err(failed(error));
+    let mut made = Vec::new();
+    let written = paths.iter().enumerate().try_for_each(|(end, path)| -> Result<(), WriteError> {
+        keygen::write_new_text(path, learned.configuration(end).as_bytes())?;
+        made.push(path);
+        Ok(privilege::give(path, owner)?)
+    });
+    if let Err(error) = written {
+        for path in made {
+            let _ = fs::remove_file(path);
         }
+        return Err(failed(error));
     }
     for path in &paths {
         tell(&format_args!("cell learn: made {}", path.display()));

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use frameward::init::{self, Bundle, CellAnswers, InitError, LinkAnswers, Setting, SiteAnswers};
 use frameward::privilege;
 
+use super::Owner;
 use crate::{Failure, print, tell, told};
 
 #[derive(Subcommand)]
@@ -70,8 +71,8 @@ Examples:
   frameward init site --name berlin --lan enp3s0 --peer dresden.site
   frameward init site --name dresden --lan enp3s0 --peer berlin.site
 
-With --cak the boxes protect the frames of machines without MACsec. Make the CAK once, and carry it
-to all sites over a secret channel:
+Without --cak only MACsec frames of stations cross. With --cak, at all sites, the boxes protect the
+frames of ordinary machines. Make the CAK once, and carry it to all sites over a secret channel:
   frameward keygen cak --out /etc/frameward/plants.cak
   frameward init site --name berlin --lan enp3s0 --cak plants.cak --peer dresden.site
 
@@ -133,9 +134,8 @@ pub(crate) struct Place {
     /// The gateway's state directory [default: /var/lib/frameward/NAME]
     #[arg(long, value_name = "DIRECTORY")]
     state: Option<PathBuf>,
-    /// The owner of the files [default: user frameward, if it exists and root runs this]
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
+    #[command(flatten)]
+    owner: Owner,
     /// Do not look at this machine's interfaces
     #[arg(long)]
     offline: bool,
@@ -143,8 +143,8 @@ pub(crate) struct Place {
 
 impl Place {
     fn setting(self) -> Result<Setting, Failure> {
-        let Self { dir, state, user, offline } = self;
-        let owner = privilege::files_owner(user.as_deref()).map_err(|error| told(&error, Failure::Failed))?;
+        let Self { dir, state, owner, offline } = self;
+        let owner = owner.numbers()?;
         // A gateway runs in another directory than the command that makes its configuration.
         let state = state.as_deref().map(std::path::absolute).transpose();
         let state = state.map_err(|error| told(&error, Failure::Failed))?;

@@ -7,7 +7,7 @@ use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Path, Payload};
 use frameward::plan::{self, MOST_RELATIONS, Question, Whole};
 use wire::fieldbus::{CellSuite, Protect};
 
-use super::Bits;
+use super::keygen::Bits;
 use crate::{Failure, print, tell, told};
 
 pub(crate) const AFTER_HELP: &str = "\

@@ -108,6 +108,13 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
     }
     files.text("toml", &text, "the configuration")?;
     files.check()?;
+    if answers.cak.is_none() {
+        let file = files.path("toml");
+        files.say(format!(
+            "this site carries only MACsec frames of stations; for ordinary machines: remove {}, and repeat this with --cak FILE, at all sites",
+            file.display()
+        ));
+    }
     files.say(format!("public_key = \"{public}\""));
     files.say(files.next_here());
     files.keep()

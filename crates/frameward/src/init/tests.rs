@@ -263,9 +263,17 @@ fn a_site_with_a_cak_protects_its_lan() {
         files(&at)
     );
     keygen::cak(KeyLength::Bits256, None, &at.path().join("plants.cak")).unwrap();
-    site(&setting(&at), &answers(Some("plants.cak")), &[carried()]).unwrap();
+    let said = site(&setting(&at), &answers(Some("plants.cak")), &[carried()]).unwrap();
+    assert!(!said.iter().any(|line| line.contains("--cak")), "{said:#?}");
     let (config, _) = config::load(&at.path().join("dresden.toml")).unwrap();
     assert!(config.sites[0].protect && config.links[0].in_site && config.links[0].mka().is_some());
+    // Without one it is told what does not cross.
+    std::fs::remove_file(at.path().join("dresden.toml")).unwrap();
+    let said = site(&setting(&at), &answers(None), &[carried()]).unwrap();
+    assert!(
+        said.iter().any(|line| line.contains("for ordinary machines") && line.contains("--cak FILE")),
+        "{said:#?}"
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, lchown,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use caps::CapSet;
 use nix::fcntl::OFlag;
@@ -81,6 +81,23 @@ pub fn files_owner(name: Option<&str>) -> Result<Option<(u32, u32)>, String> {
             Ok(numbers(account))
         }
     }
+}
+
+/// A file cannot be given to the gateway's user.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot give {} to the gateway's user: {source}; run it as root", path.display())]
+pub struct GiveError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Gives the new file `path` to the user that [`files_owner`] has named; without one it stays whoever's wrote it.
+///
+/// # Errors
+/// [`GiveError`].
+pub fn give(path: &Path, owner: Option<(u32, u32)>) -> Result<(), GiveError> {
+    let Some((user, group)) = owner else { return Ok(()) };
+    lchown(path, Some(user), Some(group)).map_err(|source| GiveError { path: path.to_owned(), source })
 }
 
 /// Becomes the user that is to run the gateway, and keeps the capabilities, which stay permitted. `places` are made for

@@ -36,6 +36,9 @@ fn a_box_is_taken_by_the_code_that_it_shows_and_nobody_in_its_place() {
     assert!(fleet.failed(1, &made).contains("cannot write identities/press.token"));
     fs::remove_dir(fleet.path("identities/press.new")).unwrap();
     fleet.done(&made);
+    let bundle = fs::read_to_string(fleet.path("press.bundle")).unwrap();
+    let directory = fleet::Bundle::parse(&bundle).unwrap().directory;
+    assert_eq!(directory, fleet.path("fleet.redb").display().to_string(), "the box is in another folder");
     let shown = code(&fleet.done(&enrol(&operator, "press.key", "press")));
     assert_eq!(mode(&fleet.path("press.key")), 0o600);
     assert_eq!(code(&fleet.done(&enrol(&operator, "press.key", "press"))), shown, "the same each time");
@@ -70,6 +73,9 @@ fn a_box_is_taken_by_the_code_that_it_shows_and_nobody_in_its_place() {
     let refused = fleet.failed(1, &approve(&operator, &format!("press {second}")));
     assert!(refused.contains("has an identity already"), "{refused}");
     fs::rename(fleet.path("identities/press.identity"), fleet.path("identities/press.revoked")).unwrap();
+    fs::remove_file(fleet.path("press.bundle")).unwrap();
+    assert!(fleet.failed(1, &made).contains("a gateway of the name press was revoked"));
+    assert!(!fleet.path("press.bundle").exists(), "nobody is taken by it");
     fleet.done(&enrol(&operator, "press.key", "crane"));
     let again = code(&fleet.done(&enrol(&operator, "press.key", "crane")));
     assert!(fleet.failed(1, &approve(&operator, &format!("crane {again}"))).contains("was revoked"));
@@ -120,7 +126,9 @@ fn a_bundle_counts_once_on_its_box_and_each_other_one_is_refused_for_its_reason(
     fleet.failed(3, &use_it("press.bundle"));
     fs::remove_file(fleet.path("fleet.redb")).unwrap();
     let printed = fleet.done(&use_it("press.bundle"));
-    assert_eq!(printed, format!("DIRECTORY=fleet.redb\nOPERATOR={operator}\nNAME=press\n"));
+    let directory = fleet.path("fleet.redb");
+    let directory = directory.display();
+    assert_eq!(printed, format!("DIRECTORY={directory}\nOPERATOR={operator}\nNAME=press\n"));
     refused("press.bundle", "was used on this box already");
     refused("older.bundle", "is older than the one that was used");
     // Whom the box belongs to is remembered.

@@ -31,8 +31,9 @@ pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Con
     findings.extend(report.peers.iter().filter_map(|peer| late(peer, recent(peer)?)));
     // Before its channel: the other box is a peer too.
     findings.extend(report.standby.as_ref().and_then(|standby| standby_finding(standby, &facts.recent)));
+    let carries = carries(report);
     for peer in &report.peers {
-        findings.extend(peer_finding(peer));
+        findings.extend(peer_finding(report, peer, carries));
         findings.extend(match facts.undelivered.get(&peer.name) {
             Some(undelivered) => nothing_arrives(peer, *undelivered),
             None => recent(peer).and_then(|recent| unanswered(peer, recent)),
@@ -45,7 +46,15 @@ pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Con
     worst(findings, Finding::new(State::Protecting, Level::Good, text))
 }
 
-fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
+/// Whether some other LAN can get frames. The other box of this site's own LAN is no way to one.
+fn carries(report: &SiteReport) -> bool {
+    let partner = report.standby.as_ref().map(|standby| standby.partner.as_str());
+    let is_there = |peer: &SitePeerReport| matches!(peer.state.as_str(), "connected" | "plain");
+    let mut others = report.peers.iter().filter(|peer| Some(peer.name.as_str()) != partner).peekable();
+    others.peek().is_none() || others.any(is_there)
+}
+
+fn peer_finding(report: &SiteReport, peer: &SitePeerReport, carries: bool) -> Option<Finding> {
     let SitePeerReport { name, state, seconds, reason, .. } = peer;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Some(match state.as_str() {
@@ -60,11 +69,38 @@ fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
             State::Refused,
             format!("Peer {name} is refused, or refuses this site, for {seconds} s{because}."),
         ),
-        _ => Finding::attention(
-            State::NoChannel,
-            format!("Peer {name} has had no management channel for {seconds} s{because}."),
-        ),
+        _ => {
+            let (level, alone) =
+                if carries { (Level::Attention, "") } else { (Level::Alarm, "No peer is connected. ") };
+            let ended = match reason.as_str() {
+                "" => String::new(),
+                reason => format!("; the latest connection, or try of one, ended: {reason}"),
+            };
+            let way = way_to(report, peer);
+            let text =
+                format!("{alone}Peer {name} has had no management channel for {seconds} s{ended}. {way}");
+            Finding::new(State::NoChannel, level, text)
+        }
     })
+}
+
+/// The way to a peer without a channel, and its cure.
+fn way_to(report: &SiteReport, peer: &SitePeerReport) -> String {
+    let bound = report.udp.iter().find(|udp| udp.what == "data");
+    let own = bound.map_or_else(String::new, |udp| format!(" ({})", udp.address));
+    let doctor = "frameward doctor at both ends says which it is";
+    match (&peer.cure, &peer.via, &peer.endpoint) {
+        (cure, ..) if !cure.is_empty() => format!("Cure: {cure}."),
+        (_, Some(hub), _) => format!(
+            "It is reached through {hub}: check whether its gateway runs, whether {hub} has relay = true, and the public keys; {doctor}."
+        ),
+        (_, None, Some(endpoint)) => format!(
+            "This site calls it at {endpoint}: check whether its gateway runs, whether firewalls and NAT there let that UDP port in, and the public keys; {doctor}."
+        ),
+        (_, None, None) => format!(
+            "It has no endpoint here, so it has to call this site: check whether its gateway runs, whether firewalls and NAT here let in the UDP port of bind{own}, and the public keys; {doctor}."
+        ),
+    }
 }
 
 /// Both ends have counted: what one sends does not arrive at the other. Traffic that goes one way alone is none of this.
@@ -210,9 +246,13 @@ mod tests {
         for (state, grave, words) in [
             ("plain", Some(true), "is plain"),
             ("refused", Some(true), "is refused"),
-            ("waiting", Some(false), "Peer berlin has had no management channel for 61 s: why"),
-            ("connecting", Some(false), "had no management channel"),
-            ("greeting", Some(false), "no management channel"),
+            (
+                "waiting",
+                Some(true),
+                "No peer is connected. Peer berlin has had no management channel for 61 s; the latest connection, or try of one, ended: why. This site calls it at berlin.example.net:7787",
+            ),
+            ("connecting", Some(true), "had no management channel"),
+            ("greeting", Some(true), "no management channel"),
             ("connected", None, ""),
         ] {
             let mut site = sample_site();
@@ -234,6 +274,66 @@ mod tests {
         let (is, found) = site_verdict(&site, &SiteFacts::default());
         assert!(found[0].grave && is.text.contains("worker does not answer"), "{found:?}");
         assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
+    }
+
+    /// As a link does that has no live peer. With another peer connected, frames still reach a LAN, but not by way of the other box of this one.
+    #[test]
+    fn without_any_connected_peer_nothing_is_protected() {
+        for (states, partner, protecting, level) in [
+            (&["connecting"][..], None, false, Level::Alarm),
+            (&["connecting", "waiting"], None, false, Level::Alarm),
+            (&["connecting", "connected"], None, true, Level::Attention),
+            (&["connected", "connected"], None, true, Level::Good),
+            (&["connecting", "connected"], Some("peer-1"), false, Level::Alarm),
+            (&["connected", "connecting"], Some("peer-1"), true, Level::Attention),
+        ] {
+            let mut site = sample_site();
+            let of = |(number, state): (usize, &&str)| SitePeerReport {
+                name: format!("peer-{number}"),
+                state: (*state).to_owned(),
+                ..site.peers[0].clone()
+            };
+            site.peers = states.iter().enumerate().map(of).collect();
+            site.standby = partner.map(|partner: &str| super::super::StandbyReport {
+                role: "active".into(),
+                cause: String::new(),
+                since_ms: 0,
+                takeovers: 0,
+                partner: partner.into(),
+                partner_role: Some("standby".into()),
+                heard_ms_ago: Some(10),
+                other_takeover_ms: None,
+            });
+            let (is, concerns) = site_verdict(&site, &SiteFacts::default());
+            assert_eq!((is.protecting, is.level), (protecting, level), "{states:?} {is:?}");
+            let away = states.iter().filter(|state| **state != "connected").count();
+            assert_eq!(concerns.len(), away, "{concerns:?}");
+            assert_eq!(is.text.starts_with("No peer is connected."), !protecting, "{is:?}");
+        }
+    }
+
+    /// A peer that is away has a cause and a cure: the one that its last try had, or what to check on the way there.
+    #[test]
+    fn a_peer_that_is_away_has_a_cure() {
+        for (endpoint, via, cure, words) in [
+            (Some("berlin.example.net:7787"), None, "", "This site calls it at berlin.example.net:7787"),
+            (
+                None,
+                None,
+                "",
+                "it has to call this site: check whether its gateway runs, whether firewalls and NAT here let in the UDP port of bind (0.0.0.0:7787)",
+            ),
+            (None, Some("hub"), "", "whether hub has relay = true"),
+            (Some("berlin:7"), None, "correct the name", "Cure: correct the name."),
+        ] {
+            let mut site = sample_site();
+            let peer = &mut site.peers[0];
+            peer.state = "connecting".into();
+            (peer.endpoint, peer.via) = (endpoint.map(str::to_owned), via.map(str::to_owned));
+            peer.cure = cure.to_owned();
+            let (is, _) = site_verdict(&site, &SiteFacts::default());
+            assert!(is.text.contains(words), "{is:?}");
+        }
     }
 
     /// Nowhere green when nothing valid arrives though something is sent.
@@ -322,12 +422,17 @@ mod tests {
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
         assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
         assert_eq!(concerns.len(), 2, "and the discards: {concerns:?}");
+        // Before a channel that is away, unless nothing passes at all.
+        site.peers.push(SitePeerReport { name: "hamburg".into(), ..site.peers[0].clone() });
         site.peers[0].state = "connecting".into();
         assert_eq!(
             site_verdict(&site, &facts).0.state,
             "forged headers",
             "whoever does that may have cut the channel"
         );
+        site.peers.pop();
+        let (is, concerns) = site_verdict(&site, &facts);
+        assert_eq!((is.state.as_str(), concerns.len()), ("no channel", 3), "{concerns:?}");
         for name in FORGED {
             assert!(tunnel::PeerCounters::TABLE.iter().any(|row| row.name == name && row.discard), "{name}");
         }

@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use crate::Level;
     use crate::samples::sample_site;
+    use crate::site::SitePeerReport;
 
     fn verdict(standby: impl FnOnce(&mut StandbyReport), discard: &str) -> (String, Level, String) {
         let mut site = sample_site();
@@ -106,7 +107,9 @@ mod tests {
         let recent = RecentTraffic { discards, ..RecentTraffic::default() };
         // The other box is a peer too.
         if site.standby.as_ref().unwrap().heard_ms_ago.is_none_or(|ago| ago >= UNHEARD) {
-            site.peers[0].state = "connecting".into();
+            let partner = site.standby.as_ref().unwrap().partner.clone();
+            let away = SitePeerReport { name: partner, state: "connecting".into(), ..site.peers[0].clone() };
+            site.peers.push(away);
         }
         let (is, _) = site_verdict(&site, &SiteFacts { recent, ..SiteFacts::default() });
         assert!(is.protecting, "what this box forwards is protected");

@@ -161,6 +161,7 @@ fn the_plan_shows_the_sums() {
         "
 site dresden
   lan        eth2, MTU 1500
+  carries    only MACsec frames of stations; for ordinary machines: protect = true and [site.mka] at all sites
   frames     known flows of identifier mode: kernel, if the drivers of LAN and WAN take its programs
              all others: user space (LAN by AF_XDP, or else AF_PACKET; UDP sockets)
   identity   public key {}
@@ -241,4 +242,17 @@ fn what_header_encryption_refuses_is_said() {
     assert!(
         plan.contains("refuses    frames without encryption, with a confidentiality offset, without SCI")
     );
+}
+
+/// A site at whose LAN nobody speaks MACsec is quiet, and carries nothing: the plan says so before.
+#[test]
+fn what_a_site_without_protect_carries_is_told() {
+    let line = "  carries    only MACsec frames of stations; for ordinary machines: protect = true and [site.mka] at all sites\n";
+    let config = configured("0.0.0.0:7787", "", "");
+    let plan = Plan::new(&config, None).unwrap().to_string();
+    assert!(plan.contains(line), "{plan}");
+    let mut protects = config;
+    protects.sites[0].protect = true;
+    let plan = Plan::new(&protects, None).unwrap().to_string();
+    assert!(plan.contains("  protects   all frames") && !plan.contains("  carries    "), "{plan}");
 }

@@ -1,5 +1,6 @@
 //! The operator's commands that take a box into the fleet: `fleet approve` and `fleet bundle`.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -168,12 +169,7 @@ impl Approve {
                 file.display()
             )));
         }
-        if let Some(file) = revoked_as(&revoked, name.as_str()) {
-            return Err(failed(&format_args!(
-                "a gateway of the name {name} was revoked ({}); give this box another name, in the inventory, too",
-                file.display()
-            )));
-        }
+        refuse_revoked_name(&revoked, name)?;
         let file = self.identities.join(format!("{name}.identity"));
         let is_known = file.exists();
         if is_known {
@@ -265,6 +261,15 @@ impl Approve {
     }
 }
 
+/// Fails if a gateway of this name was revoked: none is taken under it again.
+fn refuse_revoked_name(revoked: &BTreeMap<[u8; 32], PathBuf>, name: &GatewayName) -> Result<(), Failure> {
+    let Some(file) = revoked_as(revoked, name.as_str()) else { return Ok(()) };
+    Err(failed(&format_args!(
+        "a gateway of the name {name} was revoked ({}); give this box another name, in the inventory, too",
+        file.display()
+    )))
+}
+
 impl MakeBundle {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
@@ -274,6 +279,7 @@ impl MakeBundle {
     }
 
     fn make(&self, audit: &Audit) -> Result<(), Failure> {
+        refuse_revoked_name(&revoked(&self.identities)?, &self.name)?;
         let operator = audit.operator(&self.signing_key)?;
         let (token, _) = keygen::draw(KeyLength::Bits256).map_err(|error| failed(&error))?;
         let now = unix_seconds();
@@ -282,7 +288,7 @@ impl MakeBundle {
             from: now.saturating_sub(86_400),
             until: now.saturating_add(u64::from(self.valid) * 86_400),
         };
-        let directory = self.directory.to_string();
+        let directory = self.absolute_directory()?;
         let bundle =
             Bundle::new(operator, &self.name, (now, validity), self.machine.clone(), &directory, &token)
                 .map_err(|error| failed(&error))?;
@@ -305,6 +311,15 @@ impl MakeBundle {
             self.machine,
             self.valid
         ))
+    }
+}
+
+impl MakeBundle {
+    /// Address of the directory as the box takes it: the command there runs in another folder than this one.
+    fn absolute_directory(&self) -> Result<String, Failure> {
+        let Some(path) = self.directory.file() else { return Ok(self.directory.to_string()) };
+        let path = std::path::absolute(path).map_err(|error| failed(&error))?;
+        Ok(path.display().to_string())
     }
 }
 
