@@ -121,7 +121,8 @@ impl World {
             let pipeline = pipeline(if covered { cover } else { FrameSizes::NONE });
             let link = Link::new(pool, noted(plain), noted(protected), pipeline);
             datapaths.insert(slot, Datapath::Link(Box::new(link)));
-            (machines.push(machine), networks.push(network));
+            machines.push(machine);
+            networks.push(network);
         }
         let start = time::Instant::now();
         let worker = Worker {
