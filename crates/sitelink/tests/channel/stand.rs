@@ -85,26 +85,6 @@ impl Site {
         peers: Vec<ManagerPeer>,
         returns: bool,
     ) -> Self {
-        Self::start_with(identity, socket, peers, returns, None)
-    }
-
-    /// The same with programs in the kernel, at no port.
-    pub(crate) fn with_programs(
-        identity: &Identity,
-        socket: UdpSocket,
-        peers: Vec<ManagerPeer>,
-        kernel: Option<Arc<KernelSite>>,
-    ) -> Self {
-        Self::start_with(identity, socket, peers, false, kernel)
-    }
-
-    fn start_with(
-        identity: &Identity,
-        socket: UdpSocket,
-        peers: Vec<ManagerPeer>,
-        returns: bool,
-        kernel: Option<Arc<KernelSite>>,
-    ) -> Self {
         let (mailbox, manager) = mailboxes().expect("a socket pair");
         let (producer, consumer) = datagrams();
         let address = socket.local_addr().expect("an address");
@@ -120,7 +100,7 @@ impl Site {
             most_payload: 1500,
             returns,
         };
-        let manager = Manager::start(settings, manager, consumer, managers, kernel).expect("a manager");
+        let manager = Manager::start(settings, manager, consumer, managers, None).expect("a manager");
         let (heard, lan) = (Arc::default(), Arc::default());
         let stop = Arc::new(AtomicBool::new(false));
         let work = {
