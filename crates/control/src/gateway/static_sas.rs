@@ -124,7 +124,7 @@ impl Gateway {
 
     /// The SAs of a link with static keys are nowhere: no frame passes under them before a restart.
     fn lose_static(&mut self, number: usize, why: &str) {
-        // What it still has is limited, and what it has no more is nobody's.
+        // SAs still in the worker are limited. Those that have left it belong to nobody.
         let taken = self.take_from_worker(number).unwrap_or_default();
         let link = &mut self.links[number];
         let name = link.name().to_owned();
