@@ -1,4 +1,4 @@
-//! What outlives this program: the next one of the same process has its descriptors under the same numbers (execve(2)).
+//! Descriptors that outlive this program: the next one of the same process has them under the same numbers (execve(2)).
 //!
 //! Sockets keep what they have received, locks their owner, linked programs their place: to the kernel nothing happened. All
 //! descriptors of this program are closed by execve (FD_CLOEXEC), but for those that [`pass_on`] names. So a descriptor without
@@ -122,8 +122,8 @@ pub struct PassedInterface {
     pub remaining_offloads: Vec<String>,
 }
 
-/// Where files lie that are in memory alone. systemd mounts it without the right to execute for a service with `NoExecPaths=/`: what is
-/// in them is never code, other than in a file of memfd_create(2), which has no such mount.
+/// Directory of files that are in memory alone. systemd mounts it without the right to execute for a service with `NoExecPaths=/`: files in it are
+/// never code, unlike those of memfd_create(2), which have no such mount.
 const MEMORY: &str = "/dev/shm";
 
 /// A file in memory without a name, which nobody else can open and which goes with its last descriptor.
@@ -175,7 +175,7 @@ fn set_flags(number: RawFd, flags: FdFlag) -> io::Result<()> {
 }
 
 /// # Safety
-/// What is done with it is sound for any number.
+/// The caller only does with it what is sound for any number.
 unsafe fn borrow<'d>(number: RawFd) -> io::Result<BorrowedFd<'d>> {
     if number < FIRST {
         return Err(io::ErrorKind::InvalidInput.into());
