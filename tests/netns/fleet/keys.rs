@@ -91,7 +91,7 @@ impl Plant {
         );
     }
 
-    /// What the operator sees of all gateways.
+    /// Returns the operator's view of all gateways.
     pub(super) fn fleet_status(&self) -> lab::program::Output {
         let (identities, directory) = (self.path("identities"), self.path("fleet.redb"));
         let of = ["--operator", &self.operator, "--identities", &identities, "--directory", &directory];
@@ -304,7 +304,7 @@ fn a_revoked_gateway_is_heard_by_nobody_and_the_others_go_on() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // What comes behind them is all that is heard.
+    // A frame that comes behind them is all that is heard.
     for (ear, [from, to]) in ears.iter_mut().zip([[other, one], [one, other]]) {
         let own = marked(to.mac, from.mac, EXPERIMENT, 100, 99);
         PacketSocket::open(&from.namespace, from.ifname).unwrap().send(&own).unwrap();
