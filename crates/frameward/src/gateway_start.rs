@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::{Failure, tell_all, told};
 
-/// Starts of a version on trial before it is taken back: what ends the process otherwise, such as a signal, is never judged.
+/// Starts of a version on trial before it is taken back: what ends the process otherwise, such as a crash, is never judged.
 const STARTS: u32 = 5;
 /// Time in which a fleet may send something better, if the gateway does not start and that may pass: then it is started again.
 const AGAIN: Duration = Duration::from_secs(10);
