@@ -1,4 +1,4 @@
-//! Where PNs end, as the kernel sends them and as it receives ours.
+//! The last PNs, as the kernel sends them and as it receives ours.
 //!
 //! Found of Linux 6.1: at the last 32-bit PN `macsec0` stops sending without a word and loses its carrier-like state
 //! until another SA becomes its encoding SA; with XPN the PN field is 0 at each 2^32, and that frame counts.

@@ -50,7 +50,7 @@ fn is_well(site: &SiteReport) -> bool {
     site.verdict.state == "protecting" && site.verdict.level == Level::Good && site.concerns.is_empty()
 }
 
-/// What this test has of a site that says that nothing passes, with these words.
+/// Whether a site says, with these words, that nothing passes.
 fn is_alarmed(site: &SiteReport, words: [&str; 2]) -> bool {
     site.verdict.state == "one way"
         && site.verdict.level == Level::Alarm

@@ -15,7 +15,7 @@ use wire::fieldbus::{ETHERTYPE, HELLO_OCTETS, Header};
 
 use super::{DEADLINE, MARKER, program};
 
-/// Where FrameID, KeyID and Seq stand behind the machine's tag, and the payload behind them.
+/// Offsets of FrameID, KeyID and Seq behind the machine's tag, and of the payload behind them.
 const HEADER: usize = 18;
 const PAYLOAD: usize = HEADER + 7;
 /// Behind marker and number the machines' payload is zeros: what is seen there on the wire is the keystream.

@@ -144,7 +144,7 @@ impl<'t> Way<'t> {
         testkit::frames::ethernet(to, from, EXPERIMENT, &text)
     }
 
-    /// Which of its frames have arrived.
+    /// Returns the numbers of its frames that have arrived.
     fn numbers(captured: &Captured, way: u8) -> Vec<u32> {
         let at = 14 + MARKER.len();
         let ours = captured.frames.iter().filter(|frame| {
@@ -191,7 +191,7 @@ impl Manager {
         Station::start_by(&["env", &socket, "WATCHDOG_USEC=3000000"], program(), home, scratch, "a").unwrap()
     }
 
-    /// When A said that it is alive, from now until `stop`, and both ends.
+    /// Returns the times at which A said that it is alive, from now until `stop`, and both ends.
     fn listen(&self, stop: &AtomicBool) -> Vec<Instant> {
         let mut heard = vec![Instant::now()];
         let mut word = [0; 64];
@@ -267,7 +267,7 @@ fn neither_reload_nor_interfaces_wait_for_a_disk_on_the_thread_of_the_kays() {
             wait(&a, "it is not gone", |report| waits_for(report, "oven-n is missing"));
             lay_cable(&topology);
             fs::write(&config, &changed).unwrap();
-            // What the disk keeps waiting for long is read again: by now it is a file as others.
+            // A file that the disk keeps waiting for long is read again: by now it is a file as others.
             let file = config.with_extension("new");
             fs::write(&file, &changed).unwrap();
             fs::rename(&file, &config).unwrap();

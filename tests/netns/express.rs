@@ -115,7 +115,7 @@ fn express_frames_go_through_the_kernel_while_bulk_is_split_in_user_space() {
     }
 }
 
-/// What is express is decided as in user space: by EtherType and PCP, behind tags too. One that fits no frame is split, and arrives.
+/// Express SDUs are told as in user space: by EtherType and PCP, behind tags too. One that fits no frame is split, and arrives.
 #[test]
 fn what_is_express_and_fits_a_frame_has_its_own_sc() {
     let topology = topology();

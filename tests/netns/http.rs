@@ -12,7 +12,7 @@ use report::{Counters, GatewayReport, LinkReport, table};
 
 use super::{DEADLINE, EXPERIMENT, exchange, lab, marked, program, wait_for};
 
-/// Where the gateways of these tests answer.
+/// Address at which the gateways of these tests answer.
 pub(crate) const ADDRESS: &str = "127.0.0.1:9464";
 /// The line of `[gateway]` that says so.
 pub(crate) const HTTP: &str = "http = \"127.0.0.1:9464\"";
@@ -136,7 +136,7 @@ fn every_counter_of_the_status_is_a_metric_with_the_same_value() {
     pair.stop().unwrap();
 }
 
-/// Whose metrics alerts are made of.
+/// Owner of the metrics that alerts are made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whose {
     Links,

@@ -156,7 +156,7 @@ fn a_peer_that_may_fragment_does_not_where_the_other_end_is_in_the_kernel() {
     pair.stop().unwrap();
 }
 
-/// Where one member's network splits frames, all fragment. The kernel has them when every network carries them whole, and no longer.
+/// One member whose network splits frames makes all fragment. The kernel has them when every network carries them whole, and no longer.
 #[test]
 fn members_follow_each_others_mtus() {
     let topology = topology(1536);
@@ -194,7 +194,7 @@ fn members_follow_each_others_mtus() {
     pair.stop().unwrap();
 }
 
-/// Where all suites are allowed the key server takes that of the programs while all members have them.
+/// A key server that may take any suite takes that of the programs while all members have them.
 #[test]
 fn any_suite_is_that_of_the_kernel_where_all_have_programs() {
     let topology = topology(1536);

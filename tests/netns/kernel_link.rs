@@ -110,7 +110,7 @@ pub(crate) fn ends_under_load(
         send();
         std::thread::sleep(Duration::from_millis(1));
     }
-    // What other CPUs have under way.
+    // Other CPUs may have frames under way.
     std::thread::sleep(Duration::from_millis(100));
     let before = until_seen(1);
     (0..100).for_each(|_| send());
@@ -247,7 +247,7 @@ fn a_link_leaves_the_kernel_when_a_port_takes_no_redirected_frames() {
         if of.keys == LinkKeys::Static {
             assert!(no_pn_twice(&recorded) >= 500);
         }
-        // What was on the network is played to both: nothing comes twice.
+        // Frames of the network are played to both again: nothing comes twice.
         let known = [&pair.a, &pair.b]
             .map(|station| station.report().unwrap().links[0].secy.receive[0].counters.clone());
         for (side, station) in [(LEFT, &pair.a), (RIGHT, &pair.b)] {
@@ -394,7 +394,7 @@ fn static_keys_change_in_the_kernel() {
         both_ways(&topology);
     }
     let recorded = all_protected(wire);
-    // What A sent under each of the two keys: SCI and PN are never the same.
+    // Frames that A sent under each of the two keys: SCI and PN are never the same.
     let of_a = |range: &[lab::Frame]| -> Vec<Vec<u8>> {
         let from_a = |frame: &&lab::Frame| frame.octets.get(20..26) == Some(&[2, 0, 0, 0, 0, 1]);
         range.iter().filter(from_a).map(|frame| frame.octets[16..20].to_vec()).collect()

@@ -21,7 +21,7 @@ use super::{DEADLINE, EXPERIMENT, counter, program};
 const MACSEC: [u8; 2] = [0x88, 0xe5];
 /// The VNI that [`configure`] writes.
 const VNI: &str = "77";
-/// Where a frame of these tests has its number: its PN.
+/// Octets of a frame of these tests that have its number: its PN.
 const NUMBER: std::ops::Range<usize> = 16..20;
 
 struct World {
@@ -408,7 +408,7 @@ fn killed_and_back(choice: &SitesChoice) {
         send(&world);
         std::thread::sleep(Duration::from_millis(1));
     }
-    // What other CPUs have under way.
+    // Other CPUs may have frames under way.
     std::thread::sleep(Duration::from_millis(100));
     let plant = &world.plants.plants[0];
     let wire = Capture::start(plant.line.as_ref().unwrap(), LEFT).unwrap();

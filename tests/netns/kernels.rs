@@ -17,7 +17,7 @@ use super::fieldbus::for_the_kernel;
 use super::guard::{hears, hears_in_the_end, live_on, speaks};
 use super::{DEADLINE, MARKER, counter, program};
 
-/// What two gateways and two machines on one emulated CPU keep up with.
+/// Cycle with which two gateways and two machines on one emulated CPU keep up.
 const CYCLE: Duration = Duration::from_millis(100);
 
 /// The guard that this kernel has: tcx came with Linux 6.6.

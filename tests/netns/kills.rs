@@ -57,7 +57,7 @@ struct Way {
     wire: Capture,
     machine: Capture,
     attacker: PacketSocket,
-    /// Where this round begins in both captures.
+    /// Index of the first frame of this round in both captures.
     round: [usize; 2],
     /// Frames that must be refused for ever.
     used: Vec<Vec<u8>>,
@@ -193,7 +193,7 @@ fn numbered(from: &Machine, to: &Machine, number: u64) -> Vec<u8> {
     ethernet(MacAddr(to.mac), MacAddr(from.mac), EXPERIMENT, &text)
 }
 
-/// Where [`numbered`] has the number.
+/// Octets of [`numbered`] that have the number.
 const NUMBER: std::ops::Range<usize> = 30..38;
 
 /// Sends frames whenever nobody holds the gate shut.

@@ -1,4 +1,4 @@
-//! What gateways call themselves: members see it in status, log and JSON, and a reload changes it without a lost frame.
+//! Names that gateways announce: members see them in status, log and JSON, and a reload changes them without a lost frame.
 
 use super::mka::{Group, LINE, all, ki, mka, stop, until};
 use super::reload::{reloaded, while_they_talk};

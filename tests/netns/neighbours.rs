@@ -120,7 +120,7 @@ fn neighbours_meet(io: &'static str, link: &'static str) {
         }
         let mut arrived: Vec<_> = frames.iter().map(|_| next(&mut receiver).unwrap()).collect();
         let mut sent: Vec<_> = frames.iter().map(|(_, frame)| frame.clone()).collect();
-        // Where frames are shared, cyclic ones overtake the others.
+        // Cyclic frames overtake the others if frames are shared.
         arrived.sort();
         sent.sort();
         assert_eq!(arrived, sent);

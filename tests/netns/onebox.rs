@@ -50,7 +50,7 @@ impl OneBox {
         let plants = Plants::build(&shape).unwrap();
         for plant in &plants.plants {
             plant.stations[0].gateway.bridge().unwrap();
-            // What a station adds has to fit the LAN.
+            // Octets that a station adds have to fit the LAN.
             for station in &plant.stations[1..] {
                 let machine = &station.machine;
                 for (of, ifname) in

@@ -68,7 +68,7 @@ fn groups(report: &GatewayReport) -> Vec<(String, Vec<(String, u64)>)> {
     groups
 }
 
-/// Where a picture is left.
+/// Returns the path of a picture.
 fn picture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots").join(name)
 }

@@ -63,7 +63,7 @@ fn meet(plants: &Plants, other: usize, pn: &mut u32) {
     }
 }
 
-/// How sites are, between which peers come and go.
+/// Settings of sites between which peers come and go.
 #[derive(Clone, Copy, Default)]
 struct Case {
     mode: &'static str,

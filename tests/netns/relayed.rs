@@ -239,7 +239,7 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
         hub.reaches(from, to, 1472);
     }
     let (one, three) = (hub.machine(0), hub.machine(2));
-    // What goes from spoke to spoke does not come out at the hub, nor is it readable on its way.
+    // Frames from spoke to spoke do not come out at the hub, nor are they readable on their way.
     let lan = Capture::start(&hub.plants.plants[1].lan, BARE).unwrap();
     let line = Capture::start(hub.plants.plants[1].line.as_ref().unwrap(), LEFT).unwrap();
     for (from, to, seed) in [(one, three, 0), (three, one, 500)] {
@@ -266,7 +266,7 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
     }
     let site = hub.sites[1].report().unwrap().sites.remove(0);
     assert_eq!(counter(&site.path, "InRelayedQuota"), 0);
-    // What came before the other end had asked for it.
+    // Unknown packets are those that came before the other end had asked for them.
     assert!(counter(&site.path, "InRelayedUnknown") <= 20, "{:?}", site.path);
     // The direct way was looked for: at one end by calls, at the other end by what lets them in.
     for own in [0, 2] {

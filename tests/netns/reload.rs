@@ -122,7 +122,7 @@ pub(crate) fn heard_once(topology: &Topology, work: impl FnOnce()) -> [Vec<u64>;
     })
 }
 
-/// What one machine has heard of the other one.
+/// Frames that one machine has heard of the other one.
 pub(crate) struct Heard {
     sent: u64,
     /// In their order.

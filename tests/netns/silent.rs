@@ -60,7 +60,7 @@ fn keys_and_frames_go_on_while_the_kernel_does_not_say_how_interfaces_are() {
         topology.gateway_a.namespace.ip(&["link", "set", PROTECTED, "mtu", "1500"]).unwrap();
         drop(held_up);
         if way == "kernel" {
-            // What changed meanwhile is seen.
+            // Changes that were made meanwhile are seen.
             until_path(&pair.a, "user space");
         }
         let log = pair.a.stop().unwrap();

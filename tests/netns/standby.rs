@@ -239,7 +239,7 @@ fn a_hand_over_loses_no_frame_of_one_station_to_another() {
         let [there, back, group] = flows.end("hand-over");
         let (before, after) = (standby(&boxes, active), standby(&boxes, 1 - active));
         if beats.show_a_stall() {
-            // What a box had taken in that stood still is lost, and what was under way to it: its lease was over.
+            // Frames that a box which stood still had taken in are lost, and those under way to it: its lease was over.
             println!("a box stood still: {there:?} {back:?} {before:#?} {after:#?}");
             continue;
         }

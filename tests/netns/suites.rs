@@ -1,4 +1,4 @@
-//! Which cipher suite the program advises on this CPU, and on one whose AES instructions are masked.
+//! Cipher suite that the program advises on this CPU, and on one whose AES instructions are masked.
 
 use config::suite_speed::AesInstructions;
 use lab::{Shape, Topology};

@@ -108,7 +108,7 @@ fn without_loss(choice: &Choice) {
     for (wire, sent) in wires.iter().zip(sent) {
         assert_eq!(nonces(wire) as u64, sent, "protected once each");
     }
-    // What it held is given back as by the program that took it.
+    // The new program gives back what it held, as the one that took it would.
     a.stop().unwrap();
     b.stop().unwrap();
 }

@@ -18,7 +18,7 @@ const LINE: u64 = 20_000_000;
 const QUEUE: Duration = Duration::from_millis(200);
 const CYCLE: Duration = Duration::from_millis(4);
 
-/// What came of the cyclic frames of machine 1, and of the flood beside them.
+/// Outcome of the cyclic frames of machine 1, and of the flood beside them.
 struct Outcome {
     sent: u64,
     received: u64,

@@ -42,7 +42,7 @@ fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
     format!("{}: {means}", link_loss.name())
 }
 
-/// Where a link's frames will be protected and verified.
+/// Planned place of a link's protection and verification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPath {
     /// In the kernel, as far as can be told.

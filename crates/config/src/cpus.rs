@@ -1,4 +1,4 @@
-//! Which CPUs there are, who may run on them, and who interrupts them: as the kernel tells in /sys and /proc.
+//! CPUs of this machine, processes that may run on them, and interrupts that reach them: as the kernel tells in /sys and /proc.
 
 use std::collections::BTreeSet;
 use std::fmt;

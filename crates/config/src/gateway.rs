@@ -15,7 +15,7 @@ pub(super) use validate::validate;
 use super::Origin;
 use crate::cpus::Cpus;
 
-/// Where leases and floors are, unless the configuration says otherwise.
+/// Default directory of leases and floors.
 pub const DEFAULT_STATE: &str = "/var/lib/frameward";
 
 /// `[gateway]`
@@ -29,7 +29,7 @@ pub struct Gateway {
     pub state: PathBuf,
     /// The oldest heartbeat with which state is accepted; none: any.
     pub state_max_age: Option<Duration>,
-    /// Which engine moves the frames.
+    /// Engine that moves the frames.
     pub io: Io,
     /// Waiting mode of the workers.
     pub polling: Polling,
@@ -41,7 +41,7 @@ pub struct Gateway {
     pub unguarded: bool,
     /// Whether keystreams are made ahead.
     pub antedate: Antedate,
-    /// Where metrics and status are served over HTTP; `None`: nowhere.
+    /// Address of metrics and status over HTTP; `None`: they are not served.
     pub http: Option<Http>,
     /// Form of the log's lines.
     pub log: LogFormat,
@@ -65,7 +65,7 @@ pub struct Http {
     pub line: Origin<usize>,
 }
 
-/// Which engine moves the frames.
+/// Engine that moves the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Io {
     /// AF_XDP where it works, else AF_PACKET.
@@ -92,7 +92,7 @@ pub enum Polling {
 /// Whether workers go before all ordinary threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Realtime {
-    /// Where it is allowed and the rest of the box keeps a CPU.
+    /// Yes, if it is allowed and the rest of the box keeps a CPU.
     Auto,
     /// Yes, and memory locked; else there is no start.
     On,
@@ -104,7 +104,7 @@ pub enum Realtime {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Antedate {
-    /// Where it pays on this CPU, as measured at the start.
+    /// Yes, if it pays on this CPU, as measured at the start.
     Auto,
     /// Yes.
     On,

@@ -38,7 +38,7 @@ impl KeyFiles<'static> {
     };
 }
 
-/// Where keys come from.
+/// Source of keys.
 pub(super) struct KeySource<'k> {
     /// Relative paths start here.
     pub(super) directory: &'k Path,

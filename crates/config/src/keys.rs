@@ -1,4 +1,4 @@
-//! Where a link's keys come from: files with static keys, or agreement under a CAK.
+//! Sources of a link's keys: files with static keys, or agreement under a CAK.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use crate::key_file::NamedCak;
 /// A group has at most so many others.
 pub(crate) const MOST_PEERS: usize = 32;
 
-/// Where a link's keys come from.
+/// Source of a link's keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Keys {
     /// `[link.static]`
@@ -66,11 +66,11 @@ pub struct Mka {
     pub cak: NamedCak,
     /// Another one, with another name, that is spoken under as well and takes over if the group is not under the first.
     pub fallback: Option<NamedCak>,
-    /// When the fallback's time is over, by the clock of the box.
+    /// End of the fallback's time, by the clock of the box.
     pub fallback_until: Option<SystemTime>,
     /// The key server priority: the lowest wins, 255 never does.
     pub priority: u8,
-    /// Where MKPDUs go.
+    /// Destination address of MKPDUs.
     pub destination: MacAddr,
     /// Rule for the SAK when all peers have vanished.
     pub on_peer_loss: OnPeerLoss,
@@ -86,7 +86,7 @@ pub struct Mka {
     pub peers: Vec<Sci>,
     /// Keys are taken that hide less than the link's `encrypt` asks for.
     pub accept_integrity: bool,
-    /// Where the log of the key agreement is written, if it is kept (`frameward inspect --replay`).
+    /// File for the log of the key agreement, if it is kept (`frameward inspect --replay`).
     pub record: Option<PathBuf>,
     /// Functions that were asked for by name: worth a word where the peers do not understand them.
     pub expects: Expected,

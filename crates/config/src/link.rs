@@ -76,9 +76,9 @@ pub struct Link {
     pub link_loss: LinkLoss,
     /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
     pub allow_addresses: bool,
-    /// Where its keys come from.
+    /// Source of its keys.
     pub keys: Keys,
-    /// Whose cyclic frames go around the SecY; always there without keys.
+    /// Cell whose cyclic frames go around the SecY; always there without keys.
     pub cell: Option<Box<Cell>>,
 }
 

@@ -167,7 +167,7 @@ impl Scope<'_> {
         }
     }
 
-    /// When the fallback's time is over: a day in UTC counts whole.
+    /// Reads the end of the fallback's time: a day in UTC counts whole.
     fn until(&self, value: &Spanned<Datetime>, raw: &RawMka, findings: &mut Findings) -> Option<SystemTime> {
         let (label, written) = (self.label, value.get_ref());
         let Some(until) = moment(*written) else {

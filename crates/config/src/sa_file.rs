@@ -30,7 +30,7 @@ use super::static_keys::{RawSa, Scope};
 use super::{Config, KeyFiles, Origin, StaticSa};
 use crate::key_file;
 
-/// Where an SA's PNs begin in a capture.
+/// First PN of an SA in a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begins {
     /// Not told.
@@ -52,7 +52,7 @@ pub struct FileSa {
     pub sa: StaticSa,
     /// The confidentiality offset.
     pub offset: ConfidentialityOffset,
-    /// Where the PNs of the capture begin.
+    /// First PN in the capture.
     pub begins: Begins,
 }
 

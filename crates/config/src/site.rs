@@ -94,7 +94,7 @@ pub struct SitePeer {
     pub name: String,
     /// The line of the configuration on which the peer begins, from 1.
     pub line: Origin<usize>,
-    /// Where it is; none: it connects from wherever it is.
+    /// Its host and port; none: it connects from wherever it is.
     pub endpoint: Option<Endpoint>,
     /// The peer that relays to this one, which then has no endpoint.
     pub via: Option<Hub>,
@@ -110,14 +110,14 @@ pub struct SitePeer {
     pub classical: bool,
     /// Paths to it, in place of an endpoint: at most [`dataplane::site::PATHS`].
     pub paths: Vec<SitePath>,
-    /// Which frames go over all of them.
+    /// Frames that go over all of them.
     pub copies: Copies,
 }
 
 /// One of a peer's `paths`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SitePath {
-    /// Where the peer is on it; none: the peer is heard there.
+    /// Host and port of the peer on it; none: the peer is heard there.
     pub endpoint: Option<Endpoint>,
     /// Address of this box from which packets leave. An unspecified one says the IP version alone.
     pub local: Option<IpAddr>,

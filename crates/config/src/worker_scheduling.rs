@@ -1,4 +1,4 @@
-//! Where workers run on this machine, and whether they go first: the rules, before anything is asked of the kernel.
+//! CPUs and priority of workers on this machine: the rules, before anything is asked of the kernel.
 //!
 //! A worker goes first only from its wake-up until it has nothing to do, for a millisecond at most
 //! ([`netdev::scheduling`]); but that again and again. So by itself (`realtime = "auto"`) it is had only where a worker has a CPU

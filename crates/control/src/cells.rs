@@ -134,13 +134,13 @@ impl CellControl {
         keys(&self.settings) == keys(&before.settings)
     }
 
-    /// Which relations are the same in the cell before: their numbers here and there.
+    /// Pairs the relations that are the same in the cell before: number here, number there.
     pub(crate) fn carry_over(&self, before: &Self) -> Vec<(usize, usize)> {
         let (own, there) = (&self.settings, &before.settings);
         if !self.keeps_sessions_of(before) {
             return Vec::new();
         }
-        // Where they do not, the relation has another session.
+        // Relations whose keys differ get another session.
         let stays = |&(number, there): &(usize, usize)| self.keys_stay(number, before, there);
         let identity = |of: &RelationSettings| of.relation.identity();
         let mut known: Vec<_> = there.relations.iter().map(identity).zip(0..).collect();
@@ -374,17 +374,17 @@ impl CellControl {
         self.relations.iter().filter(is_other).count()
     }
 
-    /// How many relations it has.
+    /// Returns the number of its relations.
     pub(crate) const fn relations(&self) -> usize {
         self.relations.len()
     }
 
-    /// Where its frames are protected and verified.
+    /// Returns the place where its frames are protected and verified.
     pub(crate) const fn place(&self) -> &CellPlace {
         &self.place
     }
 
-    /// Where they are to be.
+    /// Returns the place that is wanted for them.
     pub(crate) const fn place_wanted(&self) -> PlaceWanted {
         self.settings.place
     }

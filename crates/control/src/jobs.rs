@@ -37,7 +37,7 @@ impl Job for SwapDatapath {
 /// Takes a link out of its slot, or out of the site there, to be passed on or to go back.
 pub(crate) struct HaltLink {
     pub(crate) slot: usize,
-    /// Which link is meant ([`crate::link::LinkControl::identity`]): another one may have its slot when the job comes back.
+    /// Identity of the link that is meant ([`crate::link::LinkControl::identity`]): another one may have its slot when the job comes back.
     pub(crate) of: u64,
     /// None so far, or if there was none.
     pub(crate) link: Option<Box<Link>>,

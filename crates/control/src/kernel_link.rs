@@ -41,9 +41,9 @@ const NEEDS_FRAGMENTS: &str = "a member needs fragments, or has no programs; set
 /// Setting that leaves a station without an express SC.
 const NO_EXPRESS_SCI: &str = "a port number of the SCI above 32767";
 
-/// How a link may use programs in the kernel.
+/// Settings of a link for programs in the kernel.
 pub struct LinkPlaceSettings {
-    /// Where its frames are to be protected and verified.
+    /// Place of protection and verification that is wanted.
     pub wanted: PlaceWanted,
     /// A suite that its keys may have; of several one that the programs have.
     pub suite: CipherSuite,
@@ -63,7 +63,7 @@ pub struct LinkPlaceSettings {
     pub saks: Option<StaticSaks>,
 }
 
-/// Where a link's frames are protected and verified, both ways.
+/// Place of protection and verification of a link's frames, both ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkPlace {
     /// In the kernel.
@@ -142,7 +142,7 @@ impl KernelLink {
         self.replay_window
     }
 
-    /// Where the programs are wanted from here on.
+    /// Sets the place that is wanted from here on.
     pub(crate) const fn want(&mut self, wanted: PlaceWanted) {
         self.wanted = wanted;
     }
@@ -212,7 +212,7 @@ impl KernelLink {
     pub(crate) fn is_place_of_sas(&self) -> bool {
         match self.state {
             State::Idle(_) => false,
-            // Where the kernel is demanded they wait here, and no frame passes.
+            // SAs wait here if the kernel is demanded, and no frame passes.
             State::Unfit(_) => self.wanted == PlaceWanted::Kernel,
             State::NoPorts | State::Attached => true,
         }

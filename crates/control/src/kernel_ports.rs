@@ -20,7 +20,7 @@ use xdp::XdpError;
 /// Reason why no frame passes until there are ports.
 pub(crate) const NO_PORTS: &str = "its link has no ports";
 
-/// Where frames are to be protected and verified.
+/// Place of protection and verification that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PlaceWanted {
     /// In user space.

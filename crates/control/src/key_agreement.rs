@@ -317,7 +317,7 @@ impl Agreement {
         self.table.is_shared()
     }
 
-    /// Where the SAK that protects is, with programs that stand for all SCs or for the express ones.
+    /// Returns the place of the SAK that protects, with programs that stand for all SCs or for the express ones.
     pub(crate) fn link_place(&self, express: bool) -> LinkPlace {
         if express {
             return self.table.express_place();

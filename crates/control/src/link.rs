@@ -173,7 +173,7 @@ impl LinkControl {
         }
     }
 
-    /// Whose programs stand in front of its ports.
+    /// Returns the owner of the programs that stand in front of its ports.
     pub(crate) const fn in_front(&self) -> Option<ProgramsOf> {
         self.in_front
     }
@@ -198,7 +198,7 @@ impl LinkControl {
         !std::mem::replace(&mut self.begun, true)
     }
 
-    /// Where its frames are protected and verified.
+    /// Returns the place where its frames are protected and verified.
     pub(crate) fn place(&self) -> LinkPlace {
         let Some(kernel) = &self.kernel else { return LinkPlace::UserSpace(self.why_user_space.clone()) };
         let nowhere = match &self.keys {

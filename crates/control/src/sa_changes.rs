@@ -123,10 +123,10 @@ impl SaChange {
     }
 }
 
-/// Which PNs come next, by AN.
+/// Next PNs, by AN.
 #[derive(Debug, Default)]
 pub(crate) struct NextPns {
-    /// Whose they are: made by control, which knows what is installed when the worker comes to it.
+    /// Key identifiers of their SAKs: made by control, which knows what is installed when the worker comes to it.
     pub(crate) of: [Option<Ki>; An::COUNT],
     /// One above the last, if all are used.
     pub(crate) next: [Option<u64>; An::COUNT],

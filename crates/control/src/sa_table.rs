@@ -9,8 +9,8 @@
 //! | expel | the receive SC |
 //! | raise the lowest PN | the same |
 //!
-//! Where programs in the kernel take a SAK, its SAs are there from its first frame to its last (kernel_link.rs), and the worker hears of
-//! its receive SCs alone. A station that announces express SCs has a second set of SAs under each SAK (express.rs).
+//! SAs of a SAK that the programs in the kernel take are there from its first frame to its last (kernel_link.rs). The worker hears of its receive SCs
+//! alone. A station that announces express SCs has a second set of SAs under each SAK (express.rs).
 //!
 //! The table is that after all changes that were made, also those still under way: the worker carries them out in order.
 

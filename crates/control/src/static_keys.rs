@@ -192,7 +192,7 @@ pub(crate) struct StaticControl {
     saks: Option<StaticSaks>,
     /// Its SAs are there.
     in_kernel: bool,
-    /// What the worker still does under them.
+    /// Frames that the worker still has under them.
     tail: Option<Tail>,
     /// Its transmit SA has stayed in the worker.
     worker_transmits: bool,

@@ -16,8 +16,8 @@
 //! | does not run | no socket, one that nobody listens on, or it waits for a version | ends: it reads the version when it starts, and the operator hears of that when it has answered |
 //! | does not tell | anything else | is taken back |
 //!
-//! What a gateway takes over at a start alone waits for a restart, and is on trial then. If it is taken back no reload leads to the version
-//! before: the gateway ends, and the service manager starts it with that.
+//! Settings that a gateway takes over at a start alone wait for a restart, and are on trial then. If they are taken back, no reload leads to the
+//! version before: the gateway ends, and the service manager starts it with that.
 //!
 //! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile. Servers are tried
 //! at another time by each agent: all of a fleet lose them at once, and come back with a TLS handshake each.
@@ -77,26 +77,26 @@ const RELIST: Duration = Duration::from_secs(600);
 pub struct Agent {
     /// Key of the gateway's record in the directory.
     key: String,
-    /// What the gateway accepts.
+    /// Memory of the records that the gateway has accepted.
     acceptor: Acceptor,
     /// Its heartbeats.
     heart: Heart,
-    /// Where its configuration is.
+    /// Folder of its configuration.
     pub folder: ConfigurationFolder,
-    /// Where the directory is.
+    /// Address of the directory.
     directory: Address,
-    /// What is seen of it, and of the versions.
+    /// State of the directory and of the versions, as the agent sees it.
     pub seen: Seen,
     /// Its turns and those of upgrades of the gateway.
     pub turns: Turns,
 }
 
-/// What was seen and told so far.
+/// State that was seen and told so far.
 #[derive(Default)]
 struct Told {
     /// The record that was considered last.
     last: Vec<u8>,
-    /// When that was.
+    /// Time at which that was.
     considered: Option<Instant>,
     is_away: bool,
     pause: Duration,
@@ -147,7 +147,7 @@ impl Told {
         news.unwrap_or((now, 0))
     }
 
-    /// What became of a reload. One that failed is asked for again, until the gateway has it.
+    /// Notes the outcome of a reload. One that failed is asked for again, until the gateway has it.
     fn reloaded(&mut self, outcome: &Reloaded) {
         self.reload = match outcome {
             Reloaded::Taken => None,
@@ -299,7 +299,7 @@ impl Agent {
                 return Ok(());
             }
             if Instant::now() > relist {
-                // What was refused then may be valid now.
+                // A record that was refused then may be valid now.
                 told.last.clear();
                 told.unusable = None;
                 return Ok(());
@@ -385,7 +385,7 @@ impl Agent {
     ) {
         let version = accepted.version;
         if self.folder.version() == Some(version) {
-            // What was in its place meanwhile, and was refused, is gone.
+            // A record that was in its place meanwhile, and was refused, is gone.
             if self.folder.trial().is_none() && !told.is_unloaded && !self.seen.is_unusable(version) {
                 self.seen.confirmed(Some(version));
             }
@@ -398,7 +398,7 @@ impl Agent {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        // What an upgrade is asked for meanwhile waits until the version is judged.
+        // An upgrade that is asked for meanwhile waits until the version is judged.
         let Some(_turn) = self.turns.work(Work::Version, stop) else { return };
         let stood = stood.iter().map(Part::line).collect();
         match self.folder.install_on_trial(accepted, stood) {

@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::{Failure, tell_all, told};
 
-/// How often a version on trial may begin to start before it is taken back: what ends the process otherwise is never judged.
+/// Starts of a version on trial before it is taken back: what ends the process otherwise, such as a crash, is never judged.
 const STARTS: u32 = 5;
 /// Time in which a fleet may send something better, if the gateway does not start and that may pass: then it is started again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     }
 }
 
-/// What was done before a gateway's configuration is looked at.
+/// Results of the steps before a gateway's configuration is looked at.
 struct Start {
     become_user: Option<Became>,
     locked: Result<(), String>,
@@ -92,7 +92,7 @@ struct Ended {
     cause: Option<(Cause, String)>,
 }
 
-/// Where it lies that a gateway does not start.
+/// Cause for which a gateway does not start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// In the configuration: it never starts with it.
@@ -181,7 +181,7 @@ impl Start {
         let (Some((cause, why)), Some(version)) = (cause, folder.version()) else { return Err(failure) };
         // Nobody comes to a box that does not start: the fleet sends it something better.
         if let Some(trial) = folder.trial() {
-            // What may pass counts as one start, and the next one follows.
+            // A cause that may pass counts as one start, and the next one follows.
             if cause == Cause::Configuration {
                 take_back(&folder, &trial, &format!("the gateway does not start with it: {why}"));
                 log.flush();

@@ -32,7 +32,7 @@ pub use cell::{CellAnswers, cell};
 pub use link::{LinkAnswers, link};
 pub use site::{SiteAnswers, site, unreached};
 
-/// Where the files go, and whose they are.
+/// Directories and owner of the files.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The directory of the configuration and its keys; it exists.

@@ -98,7 +98,7 @@ fn load(file: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Where the configuration is that this one leads to; none if that has no `[fleet]`.
+/// Returns the path of the fleet's configuration that this one leads to; none if it has no `[fleet]`.
 fn of_fleet(config: &Config) -> Result<Option<PathBuf>, Failure> {
     membership::configuration(config).map_err(|errors| {
         tell_all("", &errors);

@@ -32,9 +32,9 @@ pub struct Membership {
     pub name: String,
     /// The box's own configuration.
     pub file: PathBuf,
-    /// Where its configuration is.
+    /// Folder of the fleet's configuration.
     pub folder: ConfigurationFolder,
-    /// What the agent sees.
+    /// State of the fleet, as the agent sees it.
     pub seen: Seen,
     /// The agent, or why there is none: without it the gateway runs on with what it has.
     pub agent: Result<Agent, AcceptError>,
@@ -72,22 +72,22 @@ impl OnBox {
     }
 }
 
-/// What a box's configuration says of its fleet.
+/// Settings of a fleet in a box's configuration.
 struct Judged {
     member: Member,
     directory: Address,
-    /// Where it is kept how far the gateway is.
+    /// Directory that keeps how far the gateway is.
     state: PathBuf,
-    /// Where its configuration is.
+    /// Folder of the fleet's configuration.
     folder: PathBuf,
-    /// Where `[fleet]` stands.
+    /// Line of `[fleet]`.
     line: usize,
 }
 
 /// The membership by a box's configuration; none if that has no `[fleet]`. To be called as the user that the gateway runs as.
 ///
 /// # Errors
-/// What is wrong with it, with line and cure.
+/// Findings in it, with line and cure.
 pub fn of(config: &Config) -> Result<Option<Membership>, Vec<Finding>> {
     open(config, None)
 }
@@ -131,8 +131,8 @@ fn open(config: &Config, lock: Option<File>) -> Result<Option<Membership>, Vec<F
     Ok(Some(Membership { name: config.gateway.name.clone(), file, folder, seen, agent }))
 }
 
-/// Where the configuration is that a box's configuration leads to; none if that has no `[fleet]`. Changes nothing; any user who can read it
-/// may ask.
+/// Returns the path of the fleet's configuration that a box's configuration leads to; none if it has no `[fleet]`. Changes nothing; any user who can
+/// read it may ask.
 ///
 /// # Errors
 /// As [`of`].

@@ -83,7 +83,7 @@ pub struct Answer {
     pub cycle_us: f64,
     /// The link.
     pub link_bits_per_second: u64,
-    /// Which share of it cyclic frames may take.
+    /// Share of it that cyclic frames may take.
     pub load: f64,
     /// AES-GCM-128 or AES-GCM-256.
     pub key_bits: u32,
@@ -154,7 +154,7 @@ pub struct ModeAnswer {
     pub idle_loop: IdleLoop,
     /// t_max divided by p99.9 of the slower of the two.
     pub headroom: Option<f64>,
-    /// Which share of one core the frames of all relations take at p99.9.
+    /// Share of one core that the frames of all relations take at p99.9.
     pub core_share: Option<f64>,
     /// Rest of a cycle when the frames of all relations are done: a frame that is held up for longer is late.
     pub slack_us: Option<f64>,
@@ -233,7 +233,7 @@ pub struct CycleAnswer {
     pub cpu_relations: u64,
     /// The least of both, and of those that a cell can have.
     pub relations: u64,
-    /// Which of them it is.
+    /// Limit that decides.
     pub limit: Limit,
 }
 

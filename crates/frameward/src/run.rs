@@ -156,7 +156,7 @@ pub enum RunError {
         .0.as_ref().map(|error| format!(" ({error}, so a start will not refuse the old ones)")).unwrap_or_default()
     )]
     RestoredStatic(Option<LeaseError>),
-    /// What the program before has passed on cannot be used.
+    /// State that the program before has passed on cannot be used.
     #[error("cannot go on with the running gateway: {0}; start it again")]
     PassedOn(String),
     /// The agent of its fleet does not run, or has the gateway end.
@@ -216,21 +216,21 @@ impl RunError {
     }
 }
 
-/// What a gateway runs with beside its configuration.
+/// Means of a gateway beside its configuration.
 pub struct Means<'m> {
     /// Programs of links and cells in the kernel.
     pub programs: KernelPrograms,
     /// Those of sites.
     pub site_programs: SitePrograms,
-    /// What [`crate::privilege::lock_memory`] said.
+    /// Result of [`crate::privilege::lock_memory`].
     pub locked: Result<(), String>,
-    /// Where the control socket is.
+    /// Directory of the control socket.
     pub runtime_dir: &'m Path,
     /// Its membership in a fleet, if it has one.
     pub membership: Option<Membership>,
     /// The file of this program, which an upgrade has replaced by another one when it is asked for, or why it is unknown.
     pub program: Result<PathBuf, String>,
-    /// What the program before this one has passed on, if there was one.
+    /// State that the program before this one has passed on, if there was one.
     pub passed: Option<Passed>,
 }
 

@@ -427,7 +427,7 @@ fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
     watching.ended(&directory);
 }
 
-/// Where no terminal is, it prints lines, and ends when nobody reads them.
+/// Output without a terminal is lines, and ends when nobody reads them.
 #[test]
 fn status_watch_on_a_pipe_prints_lines() {
     use report::GatewayReport;
@@ -562,7 +562,7 @@ fn a_plan_that_does_not_fit_exits_with_1() {
     assert_eq!(stderr.lines().last(), Some("frameward: plan: some payloads do not fit"));
 }
 
-/// What people type, and what their scripts look at.
+/// Commands as people type them, and output as their scripts look at it.
 #[test]
 fn a_fleet_is_planned_rendered_and_imported() {
     let directory = Directory::new("fleet");
@@ -604,7 +604,7 @@ fn a_fleet_is_planned_rendered_and_imported() {
     let (status, _, said) = directory.run(&import);
     assert_eq!((status, said.as_str()), (Some(1), "frameward: imported already exists; name a new folder\n"));
     assert_eq!(directory.run(&["fleet", "plan", "imported", "--against", "out"]).0, Some(0));
-    // What somebody else made is left alone.
+    // A folder that somebody else made is left alone.
     let (status, _, said) = directory.run(&["fleet", "render", "inventory", "--to", "inventory"]);
     assert!(status == Some(1) && said.contains("inventory is no rendering: "), "{said}");
 }

@@ -25,7 +25,7 @@ pub(crate) struct Gateway {
     variables: BTreeMap<String, String>,
     /// Of its identity, for tunnels.
     pub(crate) public_key: Option<Node>,
-    /// Where tunnels reach it.
+    /// Address at which tunnels reach it.
     pub(crate) endpoint: Option<Node>,
     /// Of `[gateway]`.
     pub(crate) options: Table,

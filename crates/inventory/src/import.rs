@@ -35,7 +35,7 @@ use draft::Draft;
 /// The file of an imported inventory.
 const FILE: &str = "fleet.toml";
 
-/// What was made of configurations.
+/// Result of an import.
 #[derive(Debug)]
 pub struct Imported {
     /// Gateways.
@@ -87,7 +87,7 @@ pub fn import(from: &Path, to: &Path) -> Result<Imported, ImportError> {
         Ok(imported)
     });
     if fresh.exists() {
-        // What is left is a part of an inventory that nobody knows of.
+        // Remains are a part of an inventory that nobody knows of.
         let _ = fs::remove_dir_all(&fresh);
     }
     made

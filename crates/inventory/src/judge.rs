@@ -126,12 +126,12 @@ impl Inventory {
     }
 }
 
-/// Where the lines of a rendered configuration came from.
+/// Origins of the lines of a rendered configuration.
 struct Lines<'i> {
     places: &'i [Place],
     files: &'i [PathBuf],
     gateway: &'i str,
-    /// What has no line is of the gateway as a whole.
+    /// Place of findings without a line: they concern the gateway as a whole.
     first: Place,
 }
 

@@ -33,7 +33,7 @@ const LARGEST: u64 = 1 << 16;
 pub struct KeyFolder {
     folder: PathBuf,
     drawn: BTreeMap<String, Drawn>,
-    /// When keys are made that are missing, in seconds since 1970.
+    /// Time at which missing keys are made, in seconds since 1970.
     now: u64,
 }
 
@@ -115,12 +115,12 @@ impl KeyFolder {
         &self.folder
     }
 
-    /// When keys are made, in seconds since 1970.
+    /// Returns the time at which keys are made, in seconds since 1970.
     pub(crate) const fn now(&self) -> u64 {
         self.now
     }
 
-    /// Where a file is that several gateways have.
+    /// Returns the path of a file that several gateways have.
     pub fn path_of(&self, file: &str) -> PathBuf {
         self.folder.join(file)
     }
@@ -135,7 +135,7 @@ impl KeyFolder {
         if self.is_own(gateway, file) { format!("{gateway}/{file}") } else { file.to_owned() }
     }
 
-    /// Where a file of a gateway is: in the gateway's own folder, or among those that several have.
+    /// Returns the path of a gateway's file: in the gateway's own folder, or among those that several have.
     fn path(&self, gateway: &str, file: &Path) -> PathBuf {
         let own = self.folder.join(gateway).join(file);
         if own.exists() { own } else { self.folder.join(file) }

@@ -71,7 +71,7 @@ impl Inventory {
     }
 }
 
-/// What all gateways get.
+/// Configurations and keys of all gateways.
 #[derive(Debug)]
 pub struct Rendering {
     /// By their names.
@@ -80,7 +80,7 @@ pub struct Rendering {
     pub warnings: Vec<Finding>,
 }
 
-/// What a gateway gets.
+/// Configuration and keys of a gateway.
 #[derive(Debug)]
 pub struct Rendered {
     /// The plant that it stands in, if the inventory says so.

@@ -1,4 +1,4 @@
-//! What one gateway gets of links, groups and cells, as sections of its configuration.
+//! Sections of one gateway's configuration, made of links, groups and cells.
 
 use std::collections::BTreeMap;
 

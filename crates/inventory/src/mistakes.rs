@@ -52,7 +52,7 @@ fn file(files: &[PathBuf], place: Place) -> &Path {
     files.get(place.file).map_or(Path::new(""), PathBuf::as_path)
 }
 
-/// What to write in place of a name that nothing has: the one that is meant, or all that there are.
+/// Suggests names in place of one that nothing has: the one that is meant, or all that there are.
 pub(crate) fn instead<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     if let Some(meant) = config::suggest_key(name, known.clone()) {
         return format!("did you mean {meant:?}?");

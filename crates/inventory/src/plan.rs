@@ -1,4 +1,4 @@
-//! What would be different with another rendering, gateway by gateway, and what that interrupts.
+//! Changes that another rendering would make, gateway by gateway, and what they interrupt.
 //!
 //! Both come from `config`: the keys that differ are those that `reload` logs, and what becomes of links, cells and sites is judged by the
 //! code that a reload has ([`config::change`]). A plan knows no machine, so it takes interfaces and their MTUs for unchanged.
@@ -17,7 +17,7 @@ use config::{Config, Finding, Io, Link, Site};
 use crate::write::{WriteError, gateway_folders, has_octets, refuse_foreign_gateway};
 use crate::{CONFIGURATION, Rendered, Rendering, read_rendered};
 
-/// What would be different.
+/// Changes that another rendering would make.
 #[derive(Debug)]
 pub struct FleetPlan {
     /// Those gateways for which something is different, in the order of their names.
@@ -26,22 +26,22 @@ pub struct FleetPlan {
     pub unchanged: usize,
 }
 
-/// What would be different for a gateway.
+/// Changes of one gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatewayChange {
     /// Its name, and the plant that it stands in.
     pub gateway: String,
     /// The plant, if it is known.
     pub site: Option<String>,
-    /// What happens to the gateway as a whole.
+    /// Change of the gateway as a whole.
     pub what: What,
     /// Keys of its configuration, with what they were and are.
     pub keys: Vec<String>,
-    /// What becomes of its parts.
+    /// Effects on its parts.
     pub effects: Vec<Effect>,
 }
 
-/// What happens to a gateway.
+/// Kind of a gateway's change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// It is new.
@@ -52,7 +52,7 @@ pub enum What {
     Remove,
 }
 
-/// What becomes of a link, cell or site, or of the gateway.
+/// Effect of a change on a link, cell or site, or on the gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Effect {
     /// Its name, with its kind.
@@ -182,7 +182,7 @@ fn stopped(config: &Config) -> Vec<Effect> {
     started(config).into_iter().map(stopped).collect()
 }
 
-/// What becomes of the parts of a gateway that runs.
+/// Judges the effects on the parts of a gateway that runs.
 fn effects(old: &Config, new: &Config) -> Vec<Effect> {
     let mut effects = Vec::new();
     let restart = fixed(&old.gateway, &new.gateway);

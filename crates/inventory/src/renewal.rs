@@ -27,10 +27,10 @@ use crate::sections::Kind;
 use crate::tree::{Node, Value, is_word};
 use crate::{Inventory, KeyFolder, Rendered, Rendering};
 
-/// What the name of an old CAK's file ends with.
+/// Ending of the name of an old CAK's file.
 const BEFORE: &str = ".before";
 
-/// How a key is exchanged for a new one.
+/// Way in which a key is exchanged for a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Renewal {
     /// Gateways keep the old one to fall back on, until [`KeyFolder::finish`].

@@ -126,7 +126,7 @@ impl Inventory {
         &self.revoked
     }
 
-    /// What is to be known of a gateway that is revoked: the keys of `rendering` that it has in common with others, and its public keys.
+    /// Returns the revocation of a gateway: the keys of `rendering` that it has in common with others, and its public keys.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Inventory {
         }
         let fingerprints = Fingerprints::new(keys);
         let mut revocation = Revocation::default();
-        // What is no CAK and no master key is an identity, which nobody has in common.
+        // Files without a CAK and without a master key are identities, which nobody has in common.
         for file in rendered.key_files.keys().map(|file| keys.stored(name, file)) {
             if let Some(fingerprint) = fingerprints.of(&file) {
                 revocation.keys.insert(file, fingerprint);

@@ -27,7 +27,7 @@ use crate::{Inventory, KeyFolder, Rendering};
 
 /// The key in the inventory.
 pub(crate) const KEY: &str = "rotate_every";
-/// What a CAK's file has before the second in which it was made.
+/// Beginning of the line of a CAK's file with the second in which it was made.
 pub(crate) const MADE: &str = "# made ";
 /// Seconds by which the clocks of two operators' machines may differ.
 const CLOCKS_APART: u64 = 600;
@@ -47,16 +47,16 @@ pub struct Rotation {
     pub groups: Vec<String>,
     /// The shortest time that they ask for between two CAKs, in seconds.
     pub every: Option<u64>,
-    /// Where it stands.
+    /// Place in the schedule.
     pub state: State,
 }
 
-/// Where a CAK stands in its schedule. Times are in seconds since 1970.
+/// Place of a CAK in its schedule. Times are in seconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// A new one is there, and the old one beside it.
     UnderWay {
-        /// When the new one was made, if its file says so.
+        /// Time at which the new one was made, if its file says so.
         since: Option<u64>,
     },
     /// A new one is due.
@@ -66,12 +66,12 @@ pub enum State {
     },
     /// It was made later than now.
     Ahead {
-        /// When.
+        /// Time at which it was made.
         made: u64,
     },
     /// A new one is due later.
     Later {
-        /// When.
+        /// Time at which the new one is due.
         due: u64,
     },
 }
@@ -151,7 +151,7 @@ impl Rotation {
 }
 
 impl KeyFolder {
-    /// When a CAK was made, in seconds since 1970, if its file says so.
+    /// Returns the time at which a CAK was made, in seconds since 1970, if its file says so.
     pub fn made(&self, file: &str) -> Option<u64> {
         if let Some(Drawn::Cak(_, made) | Drawn::Master(_, made)) = self.drawn(Path::new(file)) {
             return Some(*made);
@@ -213,7 +213,7 @@ impl KeyFolder {
         File::open(self.folder())?.sync_all()
     }
 
-    /// Where [`Self::cut_off`] is kept.
+    /// Returns the path of the file that [`Self::cut_off`] reads.
     pub fn cut_off_file(&self) -> PathBuf {
         self.path_of(CUT_OFF)
     }

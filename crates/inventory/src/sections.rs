@@ -14,7 +14,7 @@ use crate::schedule;
 use crate::templates::{Templates, names, refuse_second};
 use crate::tree::{Node, Place, Table, Value};
 
-/// What gateways share.
+/// Kind of section that gateways share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// `[[link]]`: of two gateways.
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) gone: BTreeSet<String>,
     /// Of a tunnel: the gateway that all others have as their peer.
     pub(crate) hub: Option<String>,
-    /// How often its CAK is exchanged for a new one, in seconds.
+    /// Time between two exchanges of its CAK, in seconds.
     pub(crate) rotate_every: Option<u64>,
     /// Options on all of its gateways.
     pub(crate) common: Table,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-/// Where something was written.
+/// Place in the inventory's files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Place {
     /// Number of the file.
@@ -87,7 +87,7 @@ pub(crate) fn parse(text: &str, file: usize) -> (Table, Vec<(usize, String)>) {
         (line, format!("{}; correct this line", error.message()))
     });
     let mut mistakes: Vec<_> = mistakes.collect();
-    // What else is wrong on a line mostly follows from the first mistake.
+    // Further errors on a line mostly follow from the first mistake.
     mistakes.sort_by_key(|(line, _)| *line);
     mistakes.dedup_by_key(|(line, _)| *line);
     (lines.table(table.get_ref()), mistakes)

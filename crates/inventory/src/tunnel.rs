@@ -18,7 +18,7 @@ use crate::mistakes::{Mistakes, instead};
 use crate::sections::{Kind, check_keys};
 use crate::tree::{Node, Table, Value, is_word, merge};
 
-/// Where a site's own key is on its box, where `keygen site` and `init site` make it.
+/// Folder of a site's own key on its box, where `keygen site` and `init site` make it.
 pub(crate) const FOLDER: &str = "/etc/frameward";
 /// As `init site` has it.
 const BIND: &str = "0.0.0.0:7787";
@@ -74,7 +74,7 @@ pub(crate) fn complete(
     Ok(())
 }
 
-/// Where a site's identity is on its box, unless another file is named.
+/// Returns the path of a site's identity on its box, unless another file is named.
 pub(crate) fn identity(gateway: &str) -> String {
     format!("{FOLDER}/{gateway}.key")
 }
@@ -83,7 +83,7 @@ pub(crate) fn identity(gateway: &str) -> String {
 struct PeerOptions {
     common: Table,
     at: Table,
-    /// What gateways that were revoked are called as peers.
+    /// Names that revoked gateways have as peers.
     gone: BTreeSet<String>,
 }
 
@@ -214,7 +214,7 @@ fn peer(
     peer
 }
 
-/// What a gateway says of itself: for this tunnel, or for all.
+/// Returns a value that a gateway states: for this tunnel, or for all.
 fn fact(of: &Member<'_>, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Node> {
     if let Some(node) = of.shared.at.get(of.name).and_then(|at| at.get(key)) {
         let mut node = node.clone();

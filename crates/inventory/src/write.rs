@@ -23,7 +23,7 @@ pub enum WriteError {
     Foreign {
         /// The folder.
         folder: PathBuf,
-        /// What is in it.
+        /// Description of what is in it.
         what: String,
     },
     /// The system refuses.
@@ -39,7 +39,7 @@ pub enum WriteError {
     Keygen(#[from] keygen::KeygenError),
 }
 
-/// What became of a folder.
+/// Outcome of writing a folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
     /// It has other octets now.
@@ -61,7 +61,7 @@ pub fn write(rendering: &Rendering, folder: &Path) -> Result<Written, WriteError
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let fresh = folder.with_file_name(format!(".{name}.{}", std::process::id()));
     let done = fill(rendering, folder, &fresh).and_then(|()| exchange(&fresh, folder));
-    // What is left here is the rendering before, or a part of one that was not finished.
+    // Leftovers are the rendering before, or a part of one that was not finished.
     if let (Err(error), true) = (fs::remove_dir_all(&fresh), done.is_ok() && fresh.exists()) {
         return Err(WriteError::Write { path: fresh, source: error });
     }

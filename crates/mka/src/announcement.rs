@@ -27,7 +27,7 @@ pub(crate) struct Announcement {
     pub(crate) express: bool,
     pub(crate) takes_padded: bool,
     pub(crate) largest_sdu: u16,
-    /// What it calls itself, or why that is no name.
+    /// Name that it announces, or why that is no name.
     pub(crate) name: Option<Result<SystemName, BadName>>,
     lists: Vec<CipherSuite>,
     figures: Vec<SuiteTiming>,

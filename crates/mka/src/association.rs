@@ -39,7 +39,7 @@ pub(crate) fn of_members(
     // Only the members that receive the SAK. A station that has just gone may still be live here, and not
     // for the key server.
     let mut fragmentation = fragmentation(settings, peers.iter().copied());
-    // What was announced depends on live peers, and what peers send on the members.
+    // Announced terms depend on live peers, and the frames that peers send on the members.
     let of_members = peers.iter().copied().chain(participant.peers().live());
     let whole = keeps_whole(settings, of_members);
     fragmentation.fragment &= all_heard && !whole;

@@ -27,7 +27,7 @@ struct Heard {
     sci: Sci,
     /// None if it had one before: it stays here, for `told`.
     name: Option<SystemName>,
-    /// When operators heard last that it has another name.
+    /// Time at which operators heard last that it has another name.
     told: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ pub struct Named<'n, T> {
 pub struct NamedSci<'n>(pub(crate) Sci, pub(crate) Option<&'n SystemName>);
 
 impl Names {
-    /// What the station with this SCI calls itself.
+    /// Returns the name of the station with this SCI.
     pub fn of(&self, sci: Sci) -> Option<&SystemName> {
         self.heard.iter().find(|heard| heard.sci == sci)?.name.as_ref()
     }

@@ -94,8 +94,8 @@ fn expel_gone(station: &mut Station, participants: &Participants, cp: &mut Cp) {
     }
 }
 
-/// Where all members carry whole SDUs again, and this station keeps them whole: it needs a SAK under which nobody sends it others. Each such
-/// change asks for one SAK at most.
+/// Asks for a SAK under which nobody sends this station other than whole SDUs: all members carry whole SDUs again, and this station keeps
+/// them whole. Each such change asks for one SAK at most.
 fn request_sak_for_whole(station: &Station, participants: &mut Participants, cp: &mut Cp) {
     let Some(latest) = cp.latest() else { return };
     let Some(participant) = participants.find(latest.owner) else { return };

@@ -72,7 +72,7 @@ pub struct Announced {
     pub takes_padded: bool,
     /// Octets of the longest SDU that it accepts, from its EtherType on.
     pub largest_sdu: u16,
-    /// What this station calls itself; `None`: it does not say. MKPDUs are not encrypted.
+    /// Name that this station announces; `None`: it announces none. MKPDUs are not encrypted.
     pub name: Option<SystemName>,
     /// Usable suites, with timings where known.
     pub suites: Vec<SuiteTiming>,

@@ -36,7 +36,7 @@ pub struct MemberStatus {
     pub announced: bool,
     /// True if it announced that it takes padded frames.
     pub takes_padded: bool,
-    /// What it calls itself, if it says so and that is a name.
+    /// Name that it announces, if it is valid.
     pub name: Option<SystemName>,
     /// The SAK that it protects with, and the lowest PN of its frames of the last 2 s, as it tells.
     pub sends_under: Option<(Ki, u64)>,
@@ -45,7 +45,7 @@ pub struct MemberStatus {
 /// A change that operators were told.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ChangeStatus {
-    /// When.
+    /// Time of the change.
     pub at: Instant,
     /// The change, and why.
     pub reason: Reason,

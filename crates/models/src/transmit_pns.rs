@@ -78,7 +78,7 @@ pub struct State {
 pub enum Step {
     /// A frame's next access.
     Frame {
-        /// Which frame.
+        /// Number of the frame.
         number: usize,
         /// Whether its slot is missing.
         missed: bool,

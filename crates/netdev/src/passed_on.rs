@@ -1,4 +1,4 @@
-//! What outlives this program: the next one of the same process has its descriptors under the same numbers (execve(2)).
+//! Descriptors that outlive this program: the next one of the same process has them under the same numbers (execve(2)).
 //!
 //! Sockets keep what they have received, locks their owner, linked programs their place: to the kernel nothing happened. All
 //! descriptors of this program are closed by execve (FD_CLOEXEC), but for those that [`pass_on`] names. So a descriptor without
@@ -191,7 +191,7 @@ fn set_flags(number: RawFd, flags: FdFlag) -> io::Result<()> {
 }
 
 /// # Safety
-/// What is done with it is sound for any number.
+/// The caller only does with it what is sound for any number.
 unsafe fn borrow<'d>(number: RawFd) -> io::Result<BorrowedFd<'d>> {
     if number < FIRST {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -157,7 +157,7 @@ pub struct Pool {
     /// Free chunks, the most recently used on top: its octets are likely still in the cache.
     free: Vec<u32>,
     owners: Box<[Owner]>,
-    /// What the holders say of their frames.
+    /// Mark of each chunk, set by the holder of its frame.
     marks: Box<[u8]>,
     in_flight: usize,
 }
@@ -194,7 +194,7 @@ impl Pool {
         Self { id, region, file, chunk_octets, free, owners, marks, in_flight: 0 }
     }
 
-    /// What the next program of this process goes on with. None if there is no file, or chunks are held or in flight by parts.
+    /// Returns the state for the next program of this process. None if there is no file, or chunks are held or in flight by parts.
     pub fn pass_on(&self) -> Option<PassedPool> {
         if self.free.len() + self.in_flight != self.owners.len() {
             return None;

@@ -61,7 +61,7 @@ pub trait Port: Send {
     }
 }
 
-/// Where the frames of a port come from.
+/// Source of a port's frames in the kernel.
 #[derive(Debug)]
 pub struct KernelSide {
     /// The interface, by its index.

@@ -74,7 +74,7 @@ pub fn not_told() -> Option<NotTold> {
     judge(read("/proc/sys/kernel/osrelease").trim(), is_virtual, has_device)
 }
 
-/// Where the kernel shows the devices of its driver.
+/// Directories in which the kernel shows the devices of its driver.
 const DRIVERS: [&str; 2] = ["/sys/bus/platform/drivers/vmgenid", "/sys/bus/acpi/drivers/vmgenid"];
 
 fn judge(release: &str, is_virtual: bool, has_device: bool) -> Option<NotTold> {

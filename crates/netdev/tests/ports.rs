@@ -95,7 +95,7 @@ fn ports_go_on_in_the_next_program_with_what_waits_in_them() {
             assert_eq!(counted.rx_frames, 20 * frames.len() as u64);
             forwarder.drain();
             forwarder.assert_no_chunk_lost();
-            // What is another port's is refused, and nobody's descriptors are taken for it.
+            // A pool that another port has is refused, and nobody's descriptors are taken for it.
             let pool = forwarder.pool.pass_on().unwrap();
             assert!(Pool::go_on(&pool).is_err(), "it is somebody's");
         });

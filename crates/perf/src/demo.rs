@@ -188,7 +188,7 @@ fn counters(pair: &Pair, say: Say<'_>) -> Result<(), DemoError> {
         for (name, count) in
             receiver.secy.counters.iter().chain(peer.into_iter().flat_map(|sc| sc.counters.iter()))
         {
-            // Where a frame was lost, the other piece of its SDU stays alone.
+            // A lost frame leaves the other piece of its SDU alone.
             let expected = ["InPktsOK", "InOctetsDecrypted", "InSdusReassembled", "InSdusSeparated"]
                 .contains(&name)
                 || name.starts_with("Out")

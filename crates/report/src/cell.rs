@@ -23,7 +23,7 @@ pub struct CellReport {
     pub protect: String,
     /// The suite's name.
     pub suite: String,
-    /// Where frames are protected and verified: `kernel`, `user space` or `nowhere: ` and why.
+    /// Place of protection and verification: `kernel`, `user space` or `nowhere: ` and why.
     #[serde(default)]
     pub path: String,
     /// Treatment of the rest: `link` or `drop`.
@@ -107,7 +107,7 @@ pub struct CellKeyReport {
     pub session: u32,
     /// Its name on the wire.
     pub key_id: u8,
-    /// Which epoch of its session, from 0.
+    /// Number of the epoch in its session, from 0.
     pub epoch: u64,
     /// The Seq of the last frame under it; none before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ pub struct FleetReport {
     /// The version that is in use; none before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// What that version is, or what became of a newer one.
+    /// State of that version, or the outcome of a newer one.
     pub state: FleetState,
     /// Why it is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub struct FleetReport {
     pub directory_away: Option<String>,
 }
 
-/// What became of the newest version.
+/// State of the newest version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FleetState {

@@ -85,7 +85,7 @@ pub struct GatewayReport {
     /// Outcome of the last upgrade; none if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeReport>,
-    /// What its agent knows of its fleet; none without `[fleet]`.
+    /// State of its fleet, as its agent knows it; none without `[fleet]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetReport>,
     /// The links, in the order of the configuration.

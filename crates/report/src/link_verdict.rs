@@ -374,7 +374,7 @@ fn silent_sc(report: &LinkReport, sc: &RecentSc, recent: &RecentTraffic) -> Opti
         return None;
     }
     if let Some(peer) = beside_express(sci) {
-        // Where none ever came, that is no loss: express frames may go one way.
+        // Express frames may go one way: if none ever came, that is no loss.
         let ago = valid.as_ref()?.as_secs();
         let text = format!(
             "Express frames of {} came until {ago} s ago on its channel {sci}, and {count} were sent meanwhile. Check whether its machine sends some, and what drops such frames on the way.",

@@ -22,7 +22,7 @@ pub struct MkaReport {
     pub mi: String,
     /// The own key server priority.
     pub priority: u8,
-    /// Where MKPDUs go.
+    /// Destination address of MKPDUs.
     pub destination: String,
     /// `block` or `hold`.
     pub on_peer_loss: String,
@@ -83,7 +83,7 @@ pub struct MemberReport {
     pub heard_ms_ago: u64,
     /// It announced what only Frameward has.
     pub announced: bool,
-    /// What it calls itself: printable, and no proof of anything. None if it does not say.
+    /// Name that it announces: printable, and no proof of anything. None if it announces none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The SAK that it protects with, and how far it is; none if it protects with none.
@@ -107,7 +107,7 @@ pub struct MkaStrangerReport {
     pub sci: String,
     /// The name of its CAK, in hexadecimal digits.
     pub ckn: String,
-    /// What it calls itself.
+    /// Name that it announces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -188,7 +188,7 @@ impl MkaReport {
         self.secured && self.live_peers() > 0
     }
 
-    /// What the live member with this SCI calls itself. One that is only heard may be a recording of what had the SCI before.
+    /// Returns the name of the live member with this SCI. One that is only heard may be a recording of what had the SCI before.
     pub fn name_of(&self, sci: &str) -> Option<&str> {
         self.members.iter().find(|member| member.live && member.sci == sci)?.name.as_deref()
     }

@@ -190,7 +190,8 @@ impl Sc {
         came
     }
 
-    /// Who was never heard is missed at once, and who was heard once may be heard again in minutes.
+    /// Returns the longest wait for valid frames. An SC that was never heard is missed at once; one that was heard once may be heard
+    /// again in minutes.
     fn patience(&self) -> Duration {
         match (self.valid, self.pause) {
             (None, _) => PATIENCE,

@@ -17,13 +17,13 @@ pub struct SecYReport {
     pub replay_protect: bool,
     /// In PNs.
     pub replay_window: u32,
-    /// Where frames are protected and verified, both ways: `kernel`, `user space: ` and why, or `nowhere: ` and why; or `kernel for express
-    /// frames, user space for all others`.
+    /// Place of protection and verification, both ways: `kernel`, `user space: ` and why, or `nowhere: ` and why; or `kernel for express frames, user
+    /// space for all others`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Of the SecY, those of no SC.
     pub counters: Counters,
-    /// Whose frame was discarded last because there is no SA for it.
+    /// Sender of the last frame that was discarded for want of an SA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stranger: Option<StrangerReport>,
     /// The sender of the last MACsec frame that passed to stations with a SecY of their own; only inside of a site.

@@ -72,7 +72,7 @@ pub struct StandbyReport {
     pub cause: String,
     /// For so long, in milliseconds.
     pub since_ms: u64,
-    /// How often it began to forward.
+    /// Number of times that it began to forward.
     pub takeovers: u64,
     /// The peer that is the other box.
     pub partner: String,
@@ -130,7 +130,7 @@ pub struct SitePeerReport {
     pub name: String,
     /// `identifier`, `header-encryption` or `plain`.
     pub mode: String,
-    /// Where it is configured to be; none: it connects from anywhere.
+    /// Configured address; none: it connects from anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// The peer that relays to it, if one is configured.
@@ -152,7 +152,7 @@ pub struct SitePeerReport {
     /// Cure for that; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cure: String,
-    /// Where its data goes.
+    /// Address to which its data goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// Microseconds of a round trip over the management channel.
@@ -161,7 +161,7 @@ pub struct SitePeerReport {
     /// Round trips of the last probes, of a peer without paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<RoundTripsReport>,
-    /// Where frames of known flows go: `kernel`, or `user space: ` and why; both ways apart if they differ.
+    /// Place of known flows' frames: `kernel`, or `user space: ` and why; both ways apart if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Octets of the largest UDP payload towards it.
@@ -170,7 +170,7 @@ pub struct SitePeerReport {
     /// Its paths, if it is configured with several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<SitePathReport>,
-    /// Where this site is, as the peer sees it.
+    /// Address of this site, as the peer sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<String>,
     /// Key exchange of the connection: `X25519MLKEM768`, or `X25519` alone.
@@ -185,7 +185,7 @@ pub struct SitePeerReport {
     /// The newest epoch that is received under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_epoch: Option<EpochReport>,
-    /// What it says of its packets; none if its version says nothing, or it has not yet.
+    /// Octets that it has counted of its packets; none if its version does not say, or it has not yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_there: Option<CountedThereReport>,
     /// Flows towards it that it knows.
@@ -213,7 +213,7 @@ pub struct SitePathReport {
     /// Why it carries no packets; empty if it does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Where the peer is proved to be.
+    /// Address at which the peer is proved to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// Microseconds of a round trip of probes, smoothed.
@@ -258,7 +258,7 @@ pub struct CountedThereReport {
     pub sent_octets: u64,
     /// Of this site, and valid.
     pub accepted_octets: u64,
-    /// How often it has said so.
+    /// Number of messages that said so.
     pub messages: u64,
 }
 

@@ -34,8 +34,8 @@
 //! | `no channel` | attention, alarm | there is no management channel to a peer; to none of them |
 //! | `waiting`, `cut` | alarm | an interface is missing; there is no carrier |
 //!
-//! Where two levels stand, the first is that of a link over which nothing valid comes, the second that of one where it does,
-//! or of one that is idle: what a stranger sends is no reason for an alarm.
+//! Rows with two levels: the first is that of a link over which nothing valid comes, the second that of one where it does, or of one that is
+//! idle. A stranger's frames are no reason for an alarm.
 
 use serde::{Deserialize, Serialize};
 

@@ -28,7 +28,7 @@ const UDP: u8 = 17;
 /// MF and the offset of IPv4's third word: neither is set in a datagram that is whole.
 const FRAGMENT: u16 = 0x3fff;
 
-/// What a class has.
+/// Class of express SDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExpressClass {
     /// SDUs with this EtherType behind up to two VLAN tags.

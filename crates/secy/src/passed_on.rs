@@ -1,4 +1,4 @@
-//! What a SecY has counted and received, as words: for a SecY with the same SAs in the program that follows this one.
+//! Counters and reception of a SecY, as words: for a SecY with the same SAs in the program that follows this one.
 //!
 //! ```text
 //!  SecYCounters | TransmitSaCounters of retired SAs | number of transmit SAs | each: AN | TransmitSaCounters

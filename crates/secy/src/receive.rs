@@ -388,7 +388,7 @@ impl SecY {
     }
 }
 
-/// What a verified padded frame holds; `None` if that is padding alone.
+/// Parses the segments of a verified padded frame; `None` if it is padding alone.
 fn inside_padded(
     open: &Open,
     secure_data: &[u8],

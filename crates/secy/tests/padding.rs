@@ -111,7 +111,7 @@ fn a_frame_that_ends_in_its_vlan_tag_is_padded() {
     }
 }
 
-/// What is in clear is the same in all frames but for the PN, and all is zeros that was padded.
+/// Octets in clear are the same in all frames but for the PN, and padding is all zeros.
 #[test]
 fn a_frame_tells_nothing_but_its_size() {
     let rules = rules(&SETTINGS, true, &[1514]);

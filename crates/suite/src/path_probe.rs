@@ -33,7 +33,7 @@ const QUIC_SHORT: u8 = 0x40;
 const ANSWER: u8 = 1;
 const PROVED: u8 = 2;
 
-/// What a probe says.
+/// Contents of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
     /// Whether it answers one.

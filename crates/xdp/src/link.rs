@@ -62,7 +62,7 @@ pub struct SaKey<'k> {
     pub sak: &'k Sak,
     /// With XPN, and only then.
     pub xpn: Option<XpnBinding>,
-    /// How its frames are protected.
+    /// Protection of its frames.
     pub protection: Protection,
 }
 

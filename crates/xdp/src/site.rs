@@ -152,7 +152,7 @@ impl Site {
         Ok(peers?.insert(layout::ip_address(address), peer, 0)?)
     }
 
-    /// Whose packets in plain mode come from an address.
+    /// Returns the peer whose packets in plain mode come from an address.
     #[must_use]
     pub fn plain_peer(&self, address: IpAddr) -> Option<u32> {
         let peers =
@@ -355,7 +355,7 @@ impl Site {
         Ok(Array::<_, [u8; layout::STATION]>::try_from(stations)?.set(number, octets, 0)?)
     }
 
-    /// Where a station is, as frames have told since, and how long ago it was heard there.
+    /// Returns the place of a station, as frames have told since, and the time since it was heard there.
     ///
     /// # Errors
     /// If there is no such number.

@@ -21,7 +21,7 @@ fn this_kernel_takes_every_program() {
     assert!(refused.is_empty(), "{} refused:\n{}", refused.len(), refused.join("\n"));
 }
 
-/// What the kernel refuses of an object, with its reasons.
+/// Lists the programs of an object that the kernel refuses, with its reasons.
 fn refused(object: &Path) -> Vec<String> {
     let name = object.file_name().unwrap().to_string_lossy();
     let mut ebpf = match EbpfLoader::new().verifier_log_level(VerifierLogLevel::VERBOSE).load_file(object) {

@@ -740,7 +740,7 @@ fn harmed(frame: &[u8], harm: &Harm) -> Vec<u8> {
 }
 
 fn carry_out(world: &mut World, wire: &mut Vec<(usize, Vec<u8>)>, step: &Step) {
-    // What is refused is refused by both.
+    // A step that one refuses is refused by both.
     let _ = match *step {
         Step::Protect { from, octets, tagged } => {
             let ethertype = if tagged { [0x81, 0] } else { IPV4 };

@@ -11,7 +11,7 @@ const HALVES: &str = "the kernel compares low halves alone when it counts what i
 const ZERO: &str = "ours names the rule: no frame has a PN of 0 as a whole (clause 9.8)";
 const WRAP: &str = "the kernel's lowest PN wraps to 0 behind the last one, and all PNs are fresh again";
 
-/// Where the high half changes.
+/// First PN with the next high half.
 const EDGE: u64 = 1 << 32;
 
 const fn xpn(lowest: u64, replay_window: Option<u32>) -> Receiver {

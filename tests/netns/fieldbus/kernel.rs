@@ -127,7 +127,7 @@ fn nothing_passes_in_the_kernel_when_the_process_is_gone() {
     drop(exchange.stop());
 }
 
-/// Where the kernel cannot have a cell, user space has it, and says why.
+/// A cell that the kernel cannot have is in user space, which says why.
 #[test]
 fn auto_takes_user_space_where_the_kernel_cannot_be_had() {
     let perfmon = &["setpriv", "--bounding-set=-perfmon,-sys_admin"][..];

@@ -76,7 +76,7 @@ fn two_gateways_run_from_a_rendering_and_take_over_the_next() {
     all([&a, &b], "it is secured", secured_with(1));
     traffic::ping(&topology.machine_a, &topology.machine_b, Ip::V4, 3, 1400).unwrap();
 
-    // What the plan foretells is what the gateways do: the link goes on under the same SAK.
+    // Gateways do what the plan foretells: the link goes on under the same SAK.
     put_link("replay_window = 64\n");
     let (status, said) = plan();
     assert_eq!(status, Some(4), "{said}");

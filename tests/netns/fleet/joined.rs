@@ -291,7 +291,7 @@ fn a_version_that_a_box_does_not_start_with_is_told_and_the_next_one_is_started(
     let refused = plant.of_fleet("a", "it does not start", |fleet| fleet.state == FleetState::Refused);
     assert!(refused.why.as_ref().is_some_and(|why| why.contains("900")), "{refused:?}");
     plant.operator_sees(1, "REFUSED: ");
-    // What a box has may be another thing soon, so the service manager has it start again.
+    // Resources of a box may be others soon, so the service manager has it start again.
     let ended = program.wait(TRIAL).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("to be started with this one again"), "{}", ended.stderr);

@@ -319,7 +319,7 @@ fn a_revoked_gateway_is_heard_by_nobody_and_the_others_go_on() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // What comes behind them is all that is heard.
+    // A frame that comes behind them is all that is heard.
     for (ear, [from, to]) in ears.iter_mut().zip([[other, one], [one, other]]) {
         let own = marked(to.mac, from.mac, EXPERIMENT, 100, 99);
         PacketSocket::open(&from.namespace, from.ifname).unwrap().send(&own).unwrap();

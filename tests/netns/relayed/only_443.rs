@@ -11,7 +11,7 @@ use lab::{Plant, Plants, PlantsShape};
 
 use super::*;
 
-/// Where a firewall lets packets out to.
+/// Port to which a firewall lets packets out.
 const PORT_443: u16 = 443;
 
 /// Lets nothing out of a plant but UDP to port 443, and nothing in but answers. All else is dropped without a word, ICMP included.
@@ -166,7 +166,7 @@ fn two_plants_need_no_hub_where_one_listens_at_443_or_a_box_forwards_it() {
     }
 }
 
-/// Where UDP does not get out at all, nothing crosses, and doctor says so.
+/// A plant that lets no UDP out reaches nobody, and doctor says so.
 #[test]
 fn without_udp_doctor_names_the_port_that_has_to_be_let_out() {
     let hub = pair(ONE_PORT, false);

@@ -65,7 +65,7 @@ impl Flow {
                     None => std::thread::sleep(Duration::from_micros(100)),
                 }
                 if stop_hearing.load(Ordering::Relaxed) {
-                    // What is under way comes still.
+                    // Frames under way come still.
                     let since = *quiet.get_or_insert_with(Instant::now);
                     if since.elapsed() > Duration::from_secs(1) {
                         return heard;
@@ -161,7 +161,7 @@ impl LongLine {
                 }
             })
         });
-        // What both the bridge and this forward would arrive twice.
+        // Frames that both the bridge and this forward would arrive twice.
         line.ip(&["link", "set", WIRE, "down"]).unwrap();
         Self { stop, ways: ways.into() }
     }

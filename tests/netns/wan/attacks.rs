@@ -12,7 +12,7 @@ use wire::tunnel::{LONG_HEADER_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::{DEADLINE, PROTECTED, UDP_PAYLOAD, Wan};
 
-/// Where IPv4 and UDP keep what has to be right again when a payload was changed.
+/// Octets of the UDP checksum, which has to be right again when a payload was changed.
 const UDP_CHECKSUM: std::ops::Range<usize> = 40..42;
 
 /// A packet with a payload of the attacker's.

@@ -25,7 +25,7 @@ fn count() -> usize {
     std::env::var("FRAMEWARD_WAN_IMPAIRED").ok().and_then(|text| text.parse().ok()).unwrap_or(USUAL_FRAMES)
 }
 
-/// Where a frame says which it is, in octets that both modes leave as they are.
+/// Octets of a frame's number, which both modes leave as they are.
 const NUMBER: std::ops::Range<usize> = 36..40;
 
 /// Sends frames into the first LAN, through whatever stands on its line; returns those that came out of that line, in

@@ -22,7 +22,7 @@ use crate::relayed::{ONE_PORT, put_behind_nat};
 const OUTSIDE: &str = "198.51.100.9";
 /// The router's interface towards plant 2.
 const TOWARDS: &str = "to2";
-/// Where IPv4 has its header, its checksum and the source's address in a frame.
+/// Octets of the IPv4 header, its checksum and the source's address in a frame.
 const IPV4: std::ops::Range<usize> = 14..34;
 const IPV4_CHECKSUM: std::ops::Range<usize> = 24..26;
 const IPV4_SOURCE: std::ops::Range<usize> = 26..30;
@@ -82,7 +82,7 @@ fn from_elsewhere(packet: &[u8], source: [u8; 4]) -> Vec<u8> {
     forged
 }
 
-/// Where a site sends its peer's packets to.
+/// Returns the address to which a site sends its peer's packets.
 fn address(wan: &Wan, index: usize) -> String {
     wan.peer(index).address.unwrap()
 }

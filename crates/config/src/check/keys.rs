@@ -1,4 +1,4 @@
-//! Where a link's keys come from, in the plan.
+//! Lines of the plan on a link's keys: their source, and how long they last.
 
 use std::fmt;
 use std::path::Path;

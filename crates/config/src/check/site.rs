@@ -263,7 +263,7 @@ pub(super) fn write_site(
     site.peers.iter().try_for_each(|peer| write_peer(f, config, site, peer, lan_mtu))
 }
 
-/// Which VLANs cross, and what that keeps in user space.
+/// Writes the VLANs that cross, and whether they keep frames in user space.
 fn write_vlans(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
     let Some(vlans) = &site.vlans else { return Ok(()) };
     writeln!(f, "  vlans      {vlans}: frames of no other VLAN cross, in either direction")?;
@@ -276,7 +276,7 @@ fn write_vlans(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
     }
 }
 
-/// Which packets go first, and what they show.
+/// Writes the DSCP of packets and what it reveals, the rates of uplinks, and which frames go first.
 fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
     match site.dscp {
         Dscp::All(0) => {}

@@ -19,7 +19,7 @@ pub(super) struct Relations<'j> {
     pub(super) label: &'j str,
     /// The stations behind this gateway.
     pub(super) local: &'j [MacAddr],
-    /// Where a relation does not say it.
+    /// Mode of relations that name none.
     pub(super) mode: Mode,
     /// The cell's tag, if it names one.
     pub(super) tag: Option<Option<VlanTag>>,

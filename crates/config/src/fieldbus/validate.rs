@@ -69,7 +69,7 @@ pub(in super::super) fn validate_all<'r>(
     }
 }
 
-/// Where a cell is.
+/// Link that a cell is part of.
 enum Place {
     /// In this link.
     Part { of: String },
@@ -81,7 +81,7 @@ enum Place {
 struct Judge<'r> {
     /// `fieldbus "name": `, the beginning of every finding.
     label: String,
-    /// Where the cell begins.
+    /// Place of the cell in the file.
     span: Range<usize>,
     raw: &'r RawFieldbus,
 }
@@ -144,7 +144,7 @@ impl<'r> Judge<'r> {
         Some(cell)
     }
 
-    /// Where the cell is: its link, or ports of its own.
+    /// Finds the cell's link: a configured one, or one of its own between ports that it names.
     fn place(
         &self,
         raw_links: &[Spanned<RawLink>],

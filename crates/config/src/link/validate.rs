@@ -73,7 +73,7 @@ struct Judge {
     label: String,
     /// "link" or "site".
     section: &'static str,
-    /// Where the link begins.
+    /// Place of the link in the file.
     span: Range<usize>,
     allow_experimental: bool,
 }

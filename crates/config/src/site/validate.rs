@@ -62,7 +62,7 @@ pub(in super::super) fn validate_all<'r>(
 struct Judge {
     /// `site "name": `, the beginning of every finding.
     label: String,
-    /// Where the site begins.
+    /// Place of the site in the file.
     span: Range<usize>,
     /// That of the gateway.
     io: Io,

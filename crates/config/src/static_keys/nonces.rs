@@ -16,7 +16,7 @@ pub(in super::super) struct Place {
     pub(super) key: Sak,
     pub(super) sci: Sci,
     pub(super) xpn: Option<XpnBinding>,
-    /// Where its link stands, and whether it is the own SA of that.
+    /// Offset of its link in the file, in octets, and whether it is the own SA of that.
     pub(super) link: usize,
     pub(super) own: bool,
 }

@@ -30,7 +30,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// Relations that are looked at in one turn, at the most.
 const LOOKS: usize = 128;
 
-/// Where a cell's frames are protected and verified, both ways.
+/// Place of protection and verification of a cell's frames, both ways.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CellPlace {
     /// In the kernel, but for so many relations: those in shadow mode, and those that have left it while the gateway ran.

@@ -24,7 +24,7 @@ pub struct CellSettings {
     pub relations: Vec<RelationSettings>,
     /// Treatment of other frames.
     pub rest: OtherFrames,
-    /// Where frames are to be protected and verified.
+    /// Place of protection and verification that is wanted.
     pub place: PlaceWanted,
 }
 
@@ -35,7 +35,7 @@ pub struct CellStatus {
     pub name: String,
     /// Treatment of other frames.
     pub rest: OtherFrames,
-    /// Where frames are protected and verified.
+    /// Place of protection and verification.
     pub place: CellPlace,
     /// Counters of frames of no relation, and of HELLOs on their way.
     pub counters: CellCounters,

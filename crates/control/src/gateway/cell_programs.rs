@@ -73,7 +73,7 @@ impl Gateway {
         let cell = self.links[number].cell_mut()?;
         cell.receive_programs(relations, &mut self.kernel_programs);
         if cell.has_room(relations) && self.links[number].in_front() != Some(ProgramsOf::Cell) {
-            // What is wrong with it is told when they are to be at work.
+            // Errors are told when the programs are to be at work.
             let _ = self.put_in_front(number, &sides, ProgramsOf::Cell);
         }
         Some(kernel_ports::fit(&sides, wanted))

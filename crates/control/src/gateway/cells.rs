@@ -141,12 +141,12 @@ impl Gateway {
         statuses.collect()
     }
 
-    /// Where the frames of a link's cell are protected and verified; none without a cell.
+    /// Returns the place where the frames of a link's cell are protected and verified; none without a cell.
     pub fn cell_place(&self, link: &str) -> Option<&CellPlace> {
         Some(self.links[self.number(link)?].cell()?.place())
     }
 
-    /// Where they are to be.
+    /// Returns the place that is wanted for them; none without a cell.
     pub fn cell_place_wanted(&self, link: &str) -> Option<PlaceWanted> {
         Some(self.links[self.number(link)?].cell()?.place_wanted())
     }

@@ -1,4 +1,4 @@
-//! Where a link's SAs are: in its programs, or in its worker.
+//! Place of a link's SAs: its programs in the kernel, or its worker.
 
 use std::time::Instant;
 
@@ -229,7 +229,7 @@ impl Gateway {
         }
     }
 
-    /// Where the frames of a link are protected and verified; none without such a link.
+    /// Returns the place where the frames of a link are protected and verified; none without such a link.
     pub fn link_place(&self, name: &str) -> Option<LinkPlace> {
         Some(self.links[self.number(name)?].place())
     }

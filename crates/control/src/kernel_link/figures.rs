@@ -8,7 +8,7 @@ use xdp::XdpError;
 
 use super::KernelLink;
 
-/// What programs counted for SCs that they are not any more.
+/// Counters of programs for SCs that they served earlier.
 #[derive(Default)]
 pub(super) struct Before {
     /// The programs' sum when they became the transmit SC that they are.

@@ -116,7 +116,7 @@ impl SaTable {
         scs
     }
 
-    /// Where frames go, with programs that stand for the express SCs.
+    /// Returns the place of express frames, with programs that stand for the express SCs.
     pub(crate) fn express_place(&self) -> LinkPlace {
         let Some(ki) = self.enabled else { return LinkPlace::Express };
         let why = match self.find_express(ki) {

@@ -38,7 +38,7 @@ pub struct StaticSaks {
     pub name: LeaseName,
     /// Their suite.
     pub suite: CipherSuite,
-    /// How frames are protected.
+    /// Protection of frames.
     pub protection: Protection,
     /// Of the transmit SA.
     pub transmit: StaticSak,
@@ -139,7 +139,7 @@ impl StaticControl {
         why
     }
 
-    /// What its transmit SA in the kernel needs and was not told yet. Nothing if it is not time to look.
+    /// Returns the need of its transmit SA in the kernel that was not told yet. None if it is not time to look.
     pub(crate) fn look_in_kernel(&mut self, kernel: &mut KernelLink, now: Instant) -> Option<NextAction> {
         if !self.in_kernel || now < self.look_due {
             return None;

@@ -105,14 +105,14 @@ fn lowest(through: u64) -> Pn {
     Pn::new(through.saturating_add(1)).unwrap_or(Pn::LAST_64)
 }
 
-/// What the worker still does under SAs that are in the kernel.
+/// Frames that the worker still has under SAs that are in the kernel.
 pub(super) struct Tail {
     receive: Vec<TailOfSa>,
     /// Until then it may have frames to send, and get some that were overtaken.
     until: Instant,
 }
 
-/// What the worker still receives under an SA.
+/// Frames that the worker still receives under an SA.
 struct TailOfSa {
     sci: Sci,
     an: An,
@@ -134,7 +134,7 @@ impl Tail {
         self.receive.iter().any(|of| (of.sci, of.an, of.through) == (sci, an, lowest.number() - 1))
     }
 
-    /// Where nothing has come above the worker's PNs the SA goes on behind what has come to the worker.
+    /// Lowers the start of SAs in the kernel: if nothing has come above the worker's PNs, an SA goes on behind the highest PN of the worker.
     pub(super) fn lower(&self, standing: &mut [(Sci, An, Pn)], of_worker: &TakenOut) {
         for (sci, an, of_kernel) in standing {
             let sa = of_worker.receive.iter().find(|(of, sa)| (*of, sa.an()) == (*sci, *an));

@@ -294,8 +294,8 @@ impl Exam {
         self.encode(&frame, 0, None)
     }
 
-    /// When [`Exam::poll_transmit`] has something to do again, if nothing is received. Never none: status frames are
-    /// due to the end.
+    /// Returns the time at which [`Exam::poll_transmit`] has something to do again, if nothing is received. Never none: status frames are due to the
+    /// end.
     pub fn poll_timeout(&self) -> Duration {
         let echo = if self.echoes.is_empty() { self.next_status } else { self.next_echo };
         let probe = if self.peer.is_some() { self.prober.poll_timeout() } else { None };

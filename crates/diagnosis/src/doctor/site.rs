@@ -256,7 +256,7 @@ fn of_relay(
     let seen = reports.iter().find(|other| other.name == *hub).and_then(|other| other.seen_at.as_ref());
     let seen = seen.and_then(|seen| seen.parse::<SocketAddr>().ok()).map_or(own, |seen| seen.port());
     let cure = if own != OFTEN_ALLOWED && called.into_iter().any(|to| to.port == OFTEN_ALLOWED) {
-        // Who is called there is called there for a firewall's sake, and that firewall drops calls to this site's port.
+        // Port 443 is called for a firewall's sake. That firewall drops calls to this site's port.
         "where firewalls let UDP 443 out alone, set bind to port 443 at both sites, whose NATs have to keep it".to_owned()
     } else if seen != own {
         format!(

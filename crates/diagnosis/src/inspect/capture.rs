@@ -42,7 +42,7 @@ pub enum CaptureError {
     /// The file cannot be read on.
     #[error("cannot be read at octet {offset}: {source}")]
     Unreadable {
-        /// Where.
+        /// Offset in the file, in octets.
         offset: u64,
         /// The system's error.
         source: io::Error,
@@ -58,7 +58,7 @@ pub enum CaptureError {
         "ends in the middle of a record at octet {offset}, behind frame {frames}; the frames before it were read"
     )]
     Cut {
-        /// Where the record begins.
+        /// Offset of the record, in octets.
         offset: u64,
         /// The last whole frame.
         frames: u64,
@@ -66,7 +66,7 @@ pub enum CaptureError {
     /// A record cannot be what it claims.
     #[error("is broken at octet {offset}, behind frame {frames}: {what}; the frames before it were read")]
     Broken {
-        /// Where the record begins.
+        /// Offset of the record, in octets.
         offset: u64,
         /// The last whole frame.
         frames: u64,
@@ -75,7 +75,7 @@ pub enum CaptureError {
     },
 }
 
-/// Where frames were captured.
+/// Interface on which frames were captured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
     /// Its name, if the file tells it.
@@ -99,7 +99,7 @@ pub struct Captured<'c> {
     pub number: u64,
     /// The number of its interface, from 0; sections of a pcapng file begin anew.
     pub interface: usize,
-    /// When, since 1970; `None` if the file does not say.
+    /// Time of capture, since 1970; `None` if the file does not say.
     pub time: Option<Duration>,
     /// Octets that it had on the wire.
     pub original: usize,
@@ -329,7 +329,7 @@ impl<R: Read> CaptureReader<R> {
 }
 
 impl Captured<'_> {
-    /// Where it was captured.
+    /// Returns the interface on which it was captured.
     pub fn place(&self) -> Option<&Interface> {
         self.interfaces.get(self.interface)
     }

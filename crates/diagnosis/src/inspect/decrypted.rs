@@ -102,7 +102,7 @@ impl<W: Write> Decrypted<W> {
     }
 }
 
-/// Where an SDU comes from.
+/// Describes the origin of an SDU: its frames, SC, AN and PNs.
 fn source(sdu: &Sdu, report: &FrameReport) -> String {
     let frames: Vec<_> = sdu.frames.iter().map(u64::to_string).collect();
     let plural = |one: &str, many: bool| format!("{one}{}", if many { "s" } else { "" });

@@ -40,7 +40,7 @@ pub struct Keyring {
 /// A CAK, and the settings of receivers of its SAKs.
 #[derive(Debug)]
 pub struct KeyedCak {
-    /// Where it stands: `link "press"`, or a file's name.
+    /// Place of the CAK: `link "press"`, or a file's name.
     pub from: String,
     /// The CAK and its name.
     pub cak: NamedCak,
@@ -61,7 +61,7 @@ impl Replay {
 /// An SA with its key, and its receiver's settings.
 #[derive(Debug)]
 pub struct KeyedSa {
-    /// Where it stands: `link "press", own SA`, or `line 7`, or `SAK` and its KI.
+    /// Place of the SA: `link "press", own SA`, or `line 7`, or `SAK` and its KI.
     pub from: String,
     /// The KI of a SAK that was handed out.
     pub ki: Option<Ki>,
@@ -77,7 +77,7 @@ pub struct KeyedSa {
     pub clear_vlan: ClearVlan,
     /// Whether MF and EXT are understood.
     pub reassemble: bool,
-    /// Where its PNs begin.
+    /// First PN in the capture.
     pub begins: Begins,
 }
 

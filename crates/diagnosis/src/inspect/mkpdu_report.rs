@@ -67,7 +67,7 @@ pub struct PeerReport {
     pub mn: u32,
 }
 
-/// Which SAKs the sender uses.
+/// SAKs that the sender uses.
 #[derive(Clone, Debug, Serialize)]
 pub struct SakUseReport {
     /// The latest key.

@@ -22,7 +22,7 @@ pub enum ReplayError {
     /// A line is none of a log.
     #[error("line {line}: {why}; it is no log of a KaY, or damaged")]
     Malformed {
-        /// Which, from 1.
+        /// Number of the line, from 1.
         line: u64,
         /// The fault.
         why: String,
@@ -30,7 +30,7 @@ pub enum ReplayError {
     /// A CAK is missing.
     #[error("line {line}: there is no CAK with CKN {ckn} among the keys; name its file with --cak")]
     NoCak {
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: u64,
         /// The CAK's name.
         ckn: Ckn,

@@ -1,7 +1,7 @@
 //! PNs of an SA as they pass: range, gaps, duplicates, order; and what all frames come to.
 //!
-//! Which PNs were seen is remembered for the newest [`WINDOW`]; what comes later than that is out of order, and
-//! whether it was there before is not known. Memory is bounded: SCs beyond [`SCS`] are summed up as others.
+//! The newest [`WINDOW`] PNs are remembered. A frame with an older PN is out of order, and whether its PN was there before is not known. Memory is
+//! bounded: SCs beyond [`SCS`] are summed up as others.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ pub struct ScSummary {
     pub extended: u64,
     /// The ANs.
     pub ans: BTreeMap<u8, Trail>,
-    /// Where the AN changed: the frame's number and the new AN; the first few.
+    /// Changes of the AN: the frame's number and the new AN; the first few.
     pub an_changes: Vec<(u64, u8)>,
     #[serde(skip)]
     last_an: Option<u8>,

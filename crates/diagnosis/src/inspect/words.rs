@@ -93,7 +93,7 @@ pub fn refusal(refusal: Refusal) -> String {
     }
 }
 
-/// Where a frame stood when it was judged.
+/// Facts about a frame and its SA at the time of the verdict.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standing {
     /// Its PN.

@@ -65,7 +65,7 @@ pub struct FlowKey {
 /// Facts of one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// When, if it is known.
+    /// Time of the frame, if it is known.
     pub time: Option<Duration>,
     /// Its octets.
     pub octets: usize,

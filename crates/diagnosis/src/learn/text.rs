@@ -141,7 +141,7 @@ impl Learned {
     /// The configuration of box A (0) or B (1).
     pub fn configuration(&self, end: usize) -> String {
         let name = &self.setting.name;
-        // What is written to a string is all taken.
+        // Writing to a string never fails.
         let mut text = format!("[gateway]\nname = \"{}\"\n\n", self.gateway(end));
         let (plain, protected) = (quoted(&self.setting.plain), quoted(&self.setting.protected));
         let _ = write!(

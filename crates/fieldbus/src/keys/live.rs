@@ -53,7 +53,7 @@ impl LiveSession {
         Self { transmit, number, receive }
     }
 
-    /// Which session of this end it is.
+    /// Returns its number at this end.
     pub const fn number(&self) -> SessionNumber {
         self.number
     }

@@ -105,7 +105,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     /// Hears nothing.
     pub(crate) deaf: Option<usize>,
-    /// When it arrives, where, what. In the order of arrival.
+    /// Frames under way: time of arrival, receiver, octets. In the order of arrival.
     pub(crate) wire: Vec<(Instant, usize, Vec<u8>)>,
     /// Every HELLO that was ever sent, and to whom.
     pub(crate) recorded: Vec<(usize, Vec<u8>)>,

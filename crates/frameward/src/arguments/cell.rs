@@ -98,7 +98,7 @@ impl Learn {
     fn run(self) -> Result<(), Failure> {
         let owner = self.owner.numbers()?;
         let mut learner = Learner::default();
-        // What was heard before a capture broke is worth telling.
+        // Frames that were heard before a capture broke are worth telling.
         let heard = match self.interface() {
             Some(interface) => self.listen(&mut learner, interface),
             None => self.read(&mut learner),

@@ -229,7 +229,7 @@ impl Inspect {
     }
 }
 
-/// Where lines and frames go.
+/// Destinations of lines and frames.
 struct Output<'i> {
     inspect: &'i Inspect,
     lines: BufWriter<io::StdoutLock<'static>>,

@@ -74,9 +74,9 @@ struct State {
 #[derive(Clone, Debug, Serialize)]
 struct ActionView {
     number: u64,
-    /// When it was ordered, in seconds since 1970.
+    /// Time at which it was ordered, in seconds since 1970.
     time: u64,
-    /// When it ended; none while it runs.
+    /// Time at which it ended; none while it runs.
     ended: Option<u64>,
     by: Option<String>,
     action: &'static str,

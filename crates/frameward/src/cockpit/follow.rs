@@ -344,7 +344,7 @@ impl Follower {
 
 /// Cause and cure, if a directory has something of other operators.
 fn other_operators(directory: &mut (dyn Directory + Send), fleet: PublicKey) -> Option<String> {
-    // Who may read one fleet alone does not learn it.
+    // A user who may read one fleet alone does not learn it.
     let listing = directory.list(FLEETS).ok()?;
     let others: BTreeSet<_> = listing.entries.into_iter().filter_map(operator_of).collect();
     let first = others.first()?;

@@ -53,7 +53,7 @@ pub trait RunningGateway: fmt::Debug + Send {
 pub struct BesideGateway {
     /// Its name.
     pub name: String,
-    /// Where its socket is.
+    /// Directory of its socket.
     pub runtime: PathBuf,
 }
 
@@ -85,11 +85,11 @@ fn is_no_gateway(error: &io::Error) -> bool {
 /// A gateway that waits for a configuration to start with. When it is there, the agent is told to end.
 #[derive(Debug)]
 pub struct GatewayToStart {
-    /// Where the configuration will be.
+    /// Folder of the configuration to come.
     pub folder: ConfigurationFolder,
     /// The version that it does not start with; none: there was none yet.
     pub unusable: Option<u64>,
-    /// What the agent ends by.
+    /// Signal for the agent to end.
     pub stop: Arc<AtomicBool>,
 }
 

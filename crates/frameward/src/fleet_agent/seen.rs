@@ -1,4 +1,4 @@
-//! What an agent has seen, for the report of its gateway.
+//! State of a fleet as an agent has seen it, for the report of its gateway.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use fleet::{Outcome, Said};
 use report::FleetReport;
 pub use report::FleetState;
 
-/// What an agent has seen: one writes, and others look. Nobody holds it while he waits for anything.
+/// State of a fleet that several threads share: one writes it, and others look. Nobody holds it while he waits for anything.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<Now>>);
 

@@ -180,7 +180,7 @@ impl Stood {
         Self { waited_for: config.map_or_else(Vec::new, Part::configured), found: None }
     }
 
-    /// What a look found; none if the gateway did not tell. True if nothing is waited for any more.
+    /// Adds the findings of a look; none if the gateway did not tell. Returns true if nothing is waited for any more.
     pub(super) fn look(&mut self, standing: Option<Vec<Part>>) -> bool {
         let Some(standing) = standing else { return false };
         let found = self.found.get_or_insert_default();
@@ -231,7 +231,7 @@ fn configured_ends(of: &CellRelation) -> String {
     ends(&[&of.own().0.to_string(), &sends, &of.peer().0.to_string(), &receives])
 }
 
-/// What has fallen, for the operator: parts rather than the whole that they are of, and no list without end.
+/// Lists the parts that have fallen, for the operator: parts rather than the whole that they are of, and no list without end.
 pub(super) fn fallen(parts: &[Part]) -> String {
     let is_told = |part: &&Part| !parts.iter().any(|other| part.is_whole_of(other));
     let told: Vec<_> = parts.iter().filter(is_told).map(ToString::to_string).collect();

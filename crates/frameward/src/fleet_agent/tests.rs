@@ -70,7 +70,7 @@ struct World {
     name: GatewayName,
     operator: Operator,
     directory: Address,
-    /// Where the box finds it.
+    /// Address of the directory, as the box has it.
     of_box: Address,
 }
 

@@ -18,7 +18,7 @@ pub struct SiteAnswers {
     pub lan: String,
     /// The address and port of the UDP packets here.
     pub bind: String,
-    /// Where others reach this site, an address or a name with a port; none if they do not call it.
+    /// Endpoint at which others reach this site, an address or a name with a port; none if they do not call it.
     pub endpoint: Option<String>,
     /// The CAK of all sites, if they protect their LANs; relative to the configuration.
     pub cak: Option<String>,

@@ -17,7 +17,7 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Clone)]
 pub(super) struct AskedThread {
     work: Sender<Work>,
-    /// When what is not done yet was handed over, the oldest in front.
+    /// Times at which work that is not done yet was handed over, the oldest in front.
     open: Arc<Mutex<VecDeque<Instant>>>,
 }
 

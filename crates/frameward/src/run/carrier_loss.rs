@@ -49,7 +49,7 @@ impl Side {
     }
 }
 
-/// Which side of a link is to be held down.
+/// Side of a link that is to be held down.
 #[derive(Debug)]
 pub(super) struct LossForwarding {
     rule: LinkLoss,

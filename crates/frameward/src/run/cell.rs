@@ -39,7 +39,7 @@ pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> 
     })
 }
 
-/// Where a cell's frames will be protected and verified, for `check`: `mtu` is that of the protected side.
+/// Says the place where a cell's frames will be protected and verified, for `check`: `mtu` is that of the protected side.
 pub fn planned_cell_place(io: Io, programs: &KernelPrograms, cell: &Cell, mtu: usize) -> String {
     let engines = engines(io);
     if !matches!(io, Io::Auto | Io::Kernel) {

@@ -30,7 +30,7 @@ pub(super) enum ControlRequest {
     End(String),
 }
 
-/// Where the main thread is asked.
+/// Handle by which other threads ask the main thread.
 #[derive(Clone, Debug)]
 pub(super) struct ControlHandle {
     requests: Sender<ControlRequest>,

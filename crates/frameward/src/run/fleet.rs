@@ -201,7 +201,7 @@ fn wait(
     asks: &Asks,
 ) -> Result<Option<Agent>, RunError> {
     let (handle, asked) = control_handle::open();
-    // What stands in the way of its socket may be what stood in the way of the start: another version may be the cure.
+    // An error of its socket may be that of the start, too: another version may be the cure.
     let server = control_handle::serve(name, runtime_dir, &handle, None)
         .map_err(|error| warn!(event = "fleet-waits", "nobody can ask this gateway while it waits: {error}"));
     let (seen, stop) = (agent.seen.clone(), Arc::new(AtomicBool::new(false)));

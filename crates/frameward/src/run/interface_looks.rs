@@ -5,7 +5,7 @@
 //!  main ── Question, one at a time ──▶ thread ── Seen ──▶ main, which is woken
 //! ```
 //!
-//! What main has done since the question was asked is not in the answer: [`InterfaceLooks::forget`].
+//! Changes by main since the question was asked are not in the answer: [`InterfaceLooks::forget`].
 
 use std::collections::HashMap;
 use std::io;
@@ -19,7 +19,7 @@ use tracing::{info, warn};
 /// Time after which a look that is not over is told.
 const SILENT: Duration = Duration::from_secs(5);
 
-/// What is to be looked at.
+/// Interfaces that are to be looked at.
 #[derive(Default)]
 pub(super) struct Question {
     /// Interfaces by name.
@@ -114,7 +114,7 @@ impl InterfaceLooks {
         asked
     }
 
-    /// What was seen, once. Says if that takes long.
+    /// Returns the answer, once. Logs if it takes long.
     pub(super) fn answer(&mut self, now: Instant) -> Option<Seen> {
         let seen = match self.answers.try_recv() {
             // The thread has ended, by a defect: another one goes on. Without one there is none to be had now.
@@ -152,7 +152,7 @@ impl InterfaceLooks {
         seen.filter(|_| !outdated)
     }
 
-    /// What is being looked at may change now: the answer is not of use. Whether there was such a look.
+    /// Makes the look that is under way worthless, as interfaces may change now. Returns whether there was one.
     pub(super) fn forget(&mut self) -> bool {
         self.under_way.as_mut().map(|under_way| under_way.outdated = true).is_some()
     }

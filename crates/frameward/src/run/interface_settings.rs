@@ -31,7 +31,7 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(60);
 /// Time for which an interface that was prepared too late is kept for whoever asks for it again. A link does every second, a site too.
 const UNCLAIMED: Duration = Duration::from_secs(30);
 
-/// How long main waits.
+/// Limit on main's waiting.
 #[derive(Clone, Copy)]
 enum Patience {
     First,

@@ -39,7 +39,7 @@ const SAK_BY_ITSELF: Duration = Duration::from_secs(3);
 /// Pause after a failure before interfaces and ports are tried again: at the next look, whose answer may come sooner than the last one.
 pub(super) const RETRY: Duration = Duration::from_millis(900);
 
-/// When to look at the interfaces.
+/// Schedule of looks at the interfaces.
 pub(super) struct InterfaceMonitor {
     /// Without it, once a second must do.
     watch: Option<LinkEvents>,
@@ -67,7 +67,7 @@ impl InterfaceMonitor {
         if seen.is_some() {
             self.is_behind = self.has_changed;
         } else if now >= self.next && self.looks.ask(now, question) {
-            // What is done about an answer is seen by a look that begins behind it.
+            // Effects of an answer are seen by a look that begins behind it.
             (self.next, self.has_changed) = (now + LOOK_EVERY, false);
         }
         seen

@@ -5,7 +5,7 @@ use control::{KernelPrograms, PlaceWanted};
 use super::link::replay_windows;
 use config::{Config, Io};
 
-/// Where frames of links and cells are to be protected and verified.
+/// Returns the place that `io` wants for the frames of links and cells.
 pub(super) const fn place_wanted(io: Io) -> PlaceWanted {
     match io {
         Io::Kernel => PlaceWanted::Kernel,

@@ -37,7 +37,7 @@ pub(super) struct RunningLink {
     prepared: [Option<OwnInterface>; 2],
     /// Why it has no ports, if it has none.
     pub(super) waiting: Option<Waiting>,
-    /// Which side is to be held down.
+    /// Side that is to be held down.
     pub(super) loss: LossForwarding,
     /// Whether its sides had a carrier when they were looked at last: plain, protected.
     pub(super) carriers: Option<[bool; 2]>,
@@ -51,7 +51,7 @@ pub(super) struct RunningLink {
     pub(super) kay_in_kernel: bool,
     /// Since when programs wait for its next SAK, and whether it was asked for.
     pub(super) awaits_sak: Option<(Instant, bool)>,
-    /// Where it was said that its frames are protected and verified.
+    /// Place of protection and verification, as told last.
     place_said: Option<LinkPlace>,
     /// The latest figures that its worker has told.
     pub(super) snapshot: LinkSnapshot,
@@ -75,7 +75,7 @@ pub(super) struct About {
     pub(super) sci: Sci,
     /// The address of the protected interface.
     pub(super) source: MacAddr,
-    /// When the transmit SA began, and with which PN, if its key is static.
+    /// Start of the transmit SA and its first PN, if its key is static.
     pub(super) began: (Instant, Pn),
 }
 

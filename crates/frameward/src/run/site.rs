@@ -52,7 +52,7 @@ pub(super) struct RunningSite {
     settings: InterfaceSettings,
     /// Whether the LAN's interface had a link, as the worker was told. For a site that shares its LAN.
     told_link: bool,
-    /// Where it was said that frames of each peer go.
+    /// Places of each peer's frames, as told last.
     told_places: BTreeMap<String, String>,
     /// The latest figures that its worker has told.
     pub(super) snapshot: SiteSnapshot,
@@ -219,7 +219,7 @@ impl RunningSite {
         }
     }
 
-    /// Where frames of a peer go, in words; none if it has no number or encrypts headers.
+    /// Returns the place of a peer's frames, in words; none if it has no number or encrypts headers.
     pub(super) fn place_of(&self, peer: &SitePeer, number: Option<PeerId>) -> Option<String> {
         if peer.mode == Mode::HeaderEncryption {
             return None;

@@ -79,7 +79,7 @@ pub(super) fn needs_heartbeat<'l>(
     gateway.state_max_age.is_some() || links.into_iter().any(|link| link.static_sas().is_some())
 }
 
-/// What a start finds beside its configuration.
+/// Means that a start finds beside its configuration.
 pub(super) struct Around {
     pub(super) programs: KernelPrograms,
     pub(super) site_programs: SitePrograms,
@@ -90,7 +90,7 @@ pub(super) struct Around {
     pub(super) socket_lock: RawFd,
     /// The file of this program, or why it is unknown.
     pub(super) program: Result<PathBuf, String>,
-    /// What the program before has passed on, if there was one.
+    /// State that the program before has passed on, if there was one.
     pub(super) passed: Option<Passed>,
 }
 

@@ -16,7 +16,7 @@ use super::link::bare_secy;
 use config::check::Mtus;
 use config::{Link, StaticSa, StaticSas};
 
-/// Whose floors are kept, those of express SCs too.
+/// Lists the receive SAs whose floors are kept, those of express SCs too.
 pub(super) fn floors(link: &Link) -> Vec<ReceiveFloor> {
     let express = link.express_sas();
     let kept = link.static_sas().into_iter().chain(&express).flat_map(|sas| &sas.receive);
@@ -55,7 +55,7 @@ pub(super) struct Wanted {
 
 /// The disk's answer.
 pub(super) struct Granted {
-    /// Where the receive SAs begin, in the order of the configuration, and behind them those of express SCs.
+    /// Lowest PNs of the receive SAs, in the order of the configuration, and behind them those of express SCs.
     floors: Vec<Pn>,
     reservation: Option<Reservation>,
     express: Option<Reservation>,

@@ -17,7 +17,7 @@ pub(super) enum Move {
     To(Option<Listening>),
 }
 
-/// Where status and metrics are served, if anywhere.
+/// Server of status and metrics, if they are served.
 pub(super) struct Surface {
     control_handle: ControlHandle,
     server: Option<HttpServer>,

@@ -65,7 +65,7 @@ struct Watched {
 struct WatchedPeer {
     lately: RecentCounters,
     deliveries: Deliveries,
-    /// When which event was told last.
+    /// Time at which each event was told last.
     told: BTreeMap<SiteEvent, Duration>,
 }
 
@@ -124,7 +124,7 @@ impl WatchedPeer {
     }
 }
 
-/// Which verdict was told.
+/// Verdict that was told last.
 #[derive(Default)]
 struct Log {
     told: Option<(String, Duration)>,
@@ -424,7 +424,7 @@ mod tests {
     use report::Level;
     use report::site::delivery::Undelivered;
 
-    /// What an SC is to answer is what was sent on the own one of its kind; boxes that stand by answer nothing.
+    /// An SC has to answer the frames that were sent on the own one of its kind; boxes that stand by answer nothing.
     #[test]
     fn ordinary_and_express_frames_wait_for_answers_of_their_kind() {
         let mut link = report::samples::sample("g").links.remove(0);

@@ -1,4 +1,4 @@
-//! Which gateway a name means. Unit, configuration file, gateway, link, site and cell of a box may all have one name.
+//! Gateway that a name means. Unit, configuration file, gateway, link, site and cell of a box may all have one name.
 //!
 //! | `press` may be | then this is shown |
 //! |---|---|

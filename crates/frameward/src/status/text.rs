@@ -14,7 +14,7 @@ use report::{
     ReloadReport, SaReport, UpgradeReport, Verdict,
 };
 
-/// Which counters are shown.
+/// Counters that are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Detail {
     /// Those that are not 0.
@@ -28,7 +28,7 @@ pub enum Detail {
 pub struct StatusText<'r> {
     /// The report.
     pub report: &'r GatewayReport,
-    /// Which counters are shown.
+    /// Counters that are shown.
     pub detail: Detail,
     /// Whether to say what was measured at the start, too: how fast the suites are, and whether it pays to antedate.
     pub verbose: bool,

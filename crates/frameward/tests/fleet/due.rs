@@ -59,7 +59,7 @@ impl Fleet {
         self.all_beat();
     }
 
-    /// What the directory has, once all is applied.
+    /// Returns the versions in the directory, once all is applied.
     fn versions(&self) -> CutOff {
         let shown = self.done(&format!("{APPLY} --dry-run"));
         let version = |line: &str| {
@@ -189,7 +189,7 @@ fn what_was_cut_off_goes_on() {
     fleet.done("render inventory --to rendering");
     let (code, said, told) = fleet.run(&format!("{} --wait 0", due()));
     assert!(code == Some(1) && said.matches(": changed since version").count() == 3, "{said}{told}");
-    // What else changes in the inventory does not go along.
+    // Other changes in the inventory do not go along.
     fleet.keys().may_be_cut_off(&versions()).unwrap();
     let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
     fs::write(fleet.path("inventory/plant.toml"), format!("{plant}replay_window = 64\n")).unwrap();
@@ -217,7 +217,7 @@ fn nothing_is_put_over_what_somebody_else_published() {
     let keys = fs::File::open(fleet.path("inventory/keys")).unwrap();
     keys.lock().unwrap();
     assert!(fleet.failed(1, &due()).contains("another frameward fleet command is at work there"));
-    // What belongs to a revocation is left to the operator.
+    // Keys of a revocation are left to the operator.
     keys.unlock().unwrap();
     fleet.all_beat();
     fleet.done(&format!("revoke robot {SIGNED} --wait 0"));
@@ -226,7 +226,7 @@ fn nothing_is_put_over_what_somebody_else_published() {
     assert!(told.contains("ring: a gateway was revoked, and the old CAK stays"), "{told}");
 }
 
-/// What it published itself before it was cut off is nobody else's, also if it is cut off again.
+/// Versions that it published itself before it was cut off are not taken for somebody else's, also if it is cut off again.
 #[test]
 fn what_is_cut_off_twice_goes_on() {
     let fleet = scheduled("fleet-due-twice");

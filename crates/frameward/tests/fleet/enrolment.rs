@@ -31,7 +31,7 @@ fn a_box_is_taken_by_the_code_that_it_shows_and_nobody_in_its_place() {
     let made = format!(
         "bundle press --for serial:1 {DIRECTORY} --signing-key operator.key --identities identities --out press.bundle"
     );
-    // What the operator keeps of it cannot be written: then there is no bundle, and the same command makes it.
+    // The operator's record of it cannot be written: then there is no bundle, and the same command makes it.
     fs::create_dir(fleet.path("identities/press.new")).unwrap();
     assert!(fleet.failed(1, &made).contains("cannot write identities/press.token"));
     fs::remove_dir(fleet.path("identities/press.new")).unwrap();
@@ -47,7 +47,7 @@ fn a_box_is_taken_by_the_code_that_it_shows_and_nobody_in_its_place() {
     assert!(fleet.failed(2, &approve(&operator, "press")).contains("type the code that press shows"));
     assert_eq!(fleet.run(&approve(&operator, "press 1234")).0, Some(2));
 
-    // Who writes the directory puts himself into the place.
+    // An attacker who writes the directory puts himself into the place.
     let theirs = code(&fleet.done(&enrol(&operator, "attacker.key", "press")));
     assert_ne!(theirs, shown);
     let refused = fleet.failed(1, &approve(&operator, &format!("press {shown}")));
@@ -137,7 +137,7 @@ fn a_bundle_counts_once_on_its_box_and_each_other_one_is_refused_for_its_reason(
     fs::write(fleet.path("state/enrolled"), "x").unwrap();
     assert!(fleet.failed(1, &use_it("press.bundle")).contains("it is damaged"));
 
-    // Who writes the directory has no token.
+    // An attacker who writes the directory has no token.
     let asked = fs::read(fleet.path("fleet.redb")).unwrap();
     fleet.done(&enrol(&operator, "attacker.key", "press"));
     let said = fleet.failed(1, &approve(&operator, "press --bundle"));

@@ -46,7 +46,7 @@ fn a_rotation_goes_step_by_step_and_nothing_else_goes_along() {
     let fleet = planted("fleet-rotate");
     let old = ring(&fleet, "press");
     assert!(fleet.failed(2, &format!("rotate rng {SIGNED}")).contains("did you mean \"ring\"?"));
-    // What is not applied yet does not go along.
+    // Changes that are not applied yet do not go along.
     let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
     fs::write(fleet.path("inventory/plant.toml"), format!("{plant}replay_window = 64\n")).unwrap();
     assert!(
@@ -121,7 +121,7 @@ fn a_revocation_that_was_interrupted_goes_on_and_its_keys_go_to_nobody() {
     fleet.done(&format!("rotate ring {SIGNED}"));
     let again = fleet.done(&format!("revoke robot {SIGNED}"));
     assert!(!again.contains("can speak"), "{again}");
-    // What is repeated takes nothing else along.
+    // A repeated command takes nothing else along.
     let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
     fs::write(fleet.path("inventory/plant.toml"), format!("{plant}replay_window = 64\n")).unwrap();
     for command in [

@@ -257,7 +257,7 @@ fn static_keys_of_a_replaced_box_go_to_no_other_one() {
         let refused = fleet.failed(1, &format!("{APPLY}{switches}"));
         assert!(refused.contains("its box is another one"), "{refused}");
     }
-    // What changed is sealed in what is published: the operator has to say it.
+    // Published static keys are sealed, so the operator has to say that they have changed.
     fleet.static_keys("press", "3");
     fleet.failed(1, APPLY);
     let applied = fleet.done(&format!("{APPLY} --static-keys-are-new"));

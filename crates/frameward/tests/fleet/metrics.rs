@@ -41,7 +41,7 @@ fn samples(text: &str) -> Samples {
     read.into_iter().map(sample).collect()
 }
 
-/// What is not 0, but for times.
+/// Returns the samples that are not 0, but for times.
 fn counts(samples: &Samples) -> Vec<(&str, f64)> {
     let is_count = |(name, count): &(&String, &f64)| !name.ends_with("timestamp_seconds") && **count != 0.0;
     samples.iter().filter(is_count).map(|(name, count)| (name.as_str(), *count)).collect()

@@ -458,7 +458,7 @@ fn over_tls_a_token_or_a_certificate_is_needed() {
 fn with_another_operator_nobody_is_accused() {
     let fleet = planted("fleet-serve-operator");
     let other = fleet.operator("other.key");
-    // What was published is kept beside the identities.
+    // Published versions are kept beside the identities.
     assert!(fleet.path("identities/press.published").exists());
     let served = fleet.serve_as(&other, "fleet.redb", "");
     let since = Instant::now();
@@ -476,7 +476,7 @@ fn with_another_operator_nobody_is_accused() {
     let cause = format!("the directory has nothing of operator {other}, but of {operator}");
     assert_eq!(said["cause"], cause.as_str());
     assert!(said["cure"].as_str().unwrap().contains("start with the --operator whose fleet this is"));
-    // What he then publishes is shown.
+    // Versions that he then publishes are shown.
     fleet.done(&APPLY.replace("operator.key", "other.key"));
     served.until("it is his", |seen| of(seen, "gateways", "press")["published"].is_u64());
 }

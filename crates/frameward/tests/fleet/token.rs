@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::{APPLY, Fleet, Ran, fetch};
 
-/// Where Debian's softhsm2 has its module.
+/// Path of the module of Debian's softhsm2.
 const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 const KEY: &str =
     "pkcs11:token=fleet;object=operator?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=pin";
@@ -106,13 +106,13 @@ fn a_key_that_never_leaves_its_token_signs_all_that_boxes_accept() {
         "bundle lathe --for machine-id:0d --directory fleet.redb --signing-key {KEY} --identities identities --out lathe.bundle"
     );
     assert!(tokens.done(&bundle).contains("for lathe of the box"));
-    // What somebody signs with a file is of another fleet.
+    // A version that somebody signs with a file is of another fleet.
     fleet.operator("other.key");
     fleet.done(&APPLY.replace("operator.key", "other.key"));
     assert!(fleet.done(&fetch(&operator, "press")).ends_with(" unchanged\n"));
 }
 
-/// What was published before the key was moved into a token is not recognized, so whether static keys changed is not known.
+/// Records that were published before the key was moved into a token are not recognized, so whether static keys changed is not known.
 #[test]
 fn static_keys_are_not_taken_for_new_while_nothing_is_recognized() {
     let tokens = Tokens::new("token-static");
@@ -222,7 +222,7 @@ fn the_pin_is_typed_where_no_file_is_named_and_is_not_shown() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // What is typed before the program asks is flushed: it is typed when it has asked.
+        // Input that comes before the program asks is flushed: it is typed when it has asked.
         let mut output = child.stdout.take().unwrap();
         let mut said = Vec::new();
         let mut octet = [0];

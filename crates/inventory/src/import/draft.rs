@@ -12,7 +12,7 @@ use crate::keys::KeyFolder;
 use crate::sections::Kind;
 use crate::tree::{Node, Place, Table, Value};
 
-/// Where a made value was written: nowhere.
+/// Place of a made value, which no file has.
 pub(super) const NOWHERE: Place = Place { file: 0, line: 1 };
 
 /// The inventory.

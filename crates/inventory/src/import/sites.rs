@@ -247,7 +247,7 @@ fn section_of<'s>(of: &Of<'s>, members: &[Of<'_>], number: usize) -> Option<&'s 
     of.section.table.get("peer")?.as_list()?.get(at)?.as_table()
 }
 
-/// Where a member is reached, if all that call it say the same.
+/// Returns the endpoint of a member, if all that call it say the same.
 fn endpoint(members: &[Of<'_>], number: usize) -> Option<Node> {
     let callers = members.iter().filter_map(|of| section_of(of, members, number));
     let callers = callers.filter(|peer| !peer.contains_key("via") && !peer.contains_key("paths"));
@@ -257,7 +257,7 @@ fn endpoint(members: &[Of<'_>], number: usize) -> Option<Node> {
     all.iter().all(|other| other.says(first)).then(|| first.clone())
 }
 
-/// What a member says of its peers that does not follow from the tunnel.
+/// Collects a member's options of its peers that do not follow from the tunnel.
 fn peer_options(
     members: &[Of<'_>],
     own: usize,

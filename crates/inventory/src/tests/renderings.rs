@@ -5,7 +5,7 @@ use config::key_file;
 use super::*;
 use crate::{CONFIGURATION, rendered_gateways};
 
-/// What a person would put on each box: `config` reads it from the disk, and it says what the inventory does.
+/// Rendered configurations are those that a person would put on each box: `config` reads them from the disk, and they say what the inventory does.
 #[test]
 fn the_golden_inventory_gives_each_gateway_what_it_needs() {
     let place = Place::golden("inventory-golden");
@@ -107,7 +107,7 @@ fn the_same_inventory_gives_the_same_octets_and_a_second_rendering_touches_nothi
     fs::remove_dir_all(place.out()).unwrap();
     assert_eq!(place.render(), Ok(Written::Changed));
     assert_eq!(contents(&place.out()), before);
-    // What somebody changed, added or opened to others is put right.
+    // Files that somebody changed, added or opened to others are put right.
     let own = place.out().join("press-1");
     fs::write(own.join("more"), "x").unwrap();
     assert_eq!((place.render(), contents(&place.out()) == before), (Ok(Written::Changed), true));

@@ -7,7 +7,7 @@ use testkit::TestDirectory;
 use super::Place;
 use crate::{Inventory, KEYS, KeyFolder, Renewal, Revocation};
 
-/// What `fleet revoke` does before anything is published.
+/// Revokes a gateway as `fleet revoke` does before anything is published.
 fn revoke(place: &Place, name: &str) -> Result<Revocation, String> {
     let (rendering, keys) = place.rendering().unwrap();
     let inventory = Inventory::read(&place.inventory()).unwrap();
@@ -115,7 +115,7 @@ fn of_a_pair_of_boxes_either_can_be_revoked() {
             assert_eq!(peer.standby_of, None);
         }
     }
-    // What names nobody is a mistake still.
+    // A name that nobody has is a mistake still.
     let place =
         Place::of("revocation-pair-mistake", &[("gateways.toml", &gateways), ("shared.toml", tunnel)]);
     place.render().unwrap();

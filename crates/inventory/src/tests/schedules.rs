@@ -68,7 +68,7 @@ fn a_cak_is_due_when_its_time_is_over_and_not_earlier() {
     assert_eq!((plants.every, plants.state), (None, State::UnderWay { since: Some(now) }));
 }
 
-/// What a timer does: it rotates whatever is due at `now`. How many that were.
+/// Rotates all CAKs that are due at `now`, as a timer does. Returns their number.
 fn timer(place: &Place, now: u64) -> usize {
     let due = rotations(place, now).into_iter().filter(|one| matches!(one.state, State::Due { .. }));
     let due: Vec<_> = due.collect();

@@ -1,4 +1,4 @@
-//! What stations call themselves: for people, and nothing else depends on it.
+//! Names that stations announce: for people, and nothing else depends on them.
 
 use mka::{Announced, Reason};
 use wire::Sci;
@@ -17,7 +17,7 @@ fn named(i: usize, text: &str) -> mka::Settings {
     mka::Settings { announced: Announced { name: name(text), ..own.announced }, ..own }
 }
 
-/// What a KaY calls the station with this SCI, by its members and in words.
+/// Returns the name that a KaY has for the station with this SCI: of the member, and in words.
 fn seen(alone: &Alone, sci: Sci) -> (Option<String>, String) {
     let status = alone.kay.status(alone.now);
     let member = status.members.iter().find(|member| member.sci == sci).expect("a member");
@@ -201,7 +201,7 @@ fn what_was_told_keeps_its_names() {
     }
 }
 
-/// Who has the fallback CAK alone renames nobody that is live under the preferred one.
+/// A station with the fallback CAK alone renames nobody that is live under the preferred one.
 #[test]
 fn a_holder_of_the_fallback_renames_no_member_that_is_present() {
     let fallback = 9;

@@ -16,7 +16,7 @@ pub(crate) struct Station {
     /// Input of the KaY: at its start, or the last one.
     pub(crate) given: Option<(Settings, Vec<CakEntry>, [u8; 32])>,
     pub(crate) secy: SecY,
-    /// When the KaY wants to be woken.
+    /// Next time at which the KaY wants to be woken.
     timeout: Option<Instant>,
     /// Stations whose frames were heard since it was switched on: none of theirs may be lost from there on.
     established: HashSet<usize>,

@@ -45,7 +45,7 @@ pub(super) struct Station {
     begin: Begin,
 }
 
-/// What a station did for an input, and what it is then.
+/// Output of a station for an input, and its state then.
 pub(super) struct Present {
     pub(super) sent: Vec<Arc<[u8]>>,
     pub(super) timeout: Option<Instant>,

@@ -28,7 +28,7 @@ struct Place {
     /// Asleep until then; and by how much its clock is behind, since that stood still meanwhile.
     asleep: u64,
     behind: u64,
-    /// When it is told to take the newest configuration of its cell.
+    /// Time at which it is told to take the newest configuration of its cell.
     reload: Option<u64>,
     /// By relation: frames that were sent, and numbers of those that were delivered after they were verified, or in clear.
     sent: Vec<Sent>,
@@ -212,7 +212,7 @@ impl World {
 }
 
 impl Place {
-    /// What its clock says.
+    /// Returns the time of its clock.
     fn clock(&self, now: u64) -> Instant {
         instant(now - self.behind)
     }

@@ -62,7 +62,7 @@ impl Link {
     }
 }
 
-/// Where a gateway's keys come from.
+/// Source of a gateway's keys.
 enum Keys {
     Agreed(Box<Kay>),
     Static(Box<StaticKeys>),

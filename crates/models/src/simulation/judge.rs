@@ -1,4 +1,4 @@
-//! What a world is judged by.
+//! Promises by which a world is judged.
 
 use std::fmt;
 use std::time::Duration;

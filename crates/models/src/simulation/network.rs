@@ -22,7 +22,7 @@ pub(super) struct Flight {
     pub(super) at: u64,
     order: u64,
     pub(super) to: usize,
-    /// Who sent it; of a replay, too.
+    /// Sender; of a replayed frame, the original one.
     pub(super) from: usize,
     pub(super) octets: Rc<[u8]>,
     /// A bit was changed.
@@ -128,7 +128,7 @@ impl Network {
         }
     }
 
-    /// When the next frame arrives.
+    /// Returns the time at which the next frame arrives.
     pub(super) fn next(&self) -> Option<u64> {
         self.wire.peek().map(|Reverse(flight)| flight.at)
     }

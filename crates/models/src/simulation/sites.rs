@@ -37,12 +37,12 @@ struct Place {
     site: Site,
     /// Its present address.
     address: usize,
-    /// Where it takes each site to be.
+    /// Address at which it takes each site to be.
     endpoints: [usize; 3],
-    /// When each site takes it on at its present address.
+    /// Time at which each site takes it on at its present address.
     unproved: [Option<u64>; 3],
     asleep: u64,
-    /// When it begins anew with the newest configuration.
+    /// Time at which it begins anew with the newest configuration.
     change: Option<u64>,
 }
 

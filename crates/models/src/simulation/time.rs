@@ -12,7 +12,7 @@ use super::network::{CALM, Flight, Network, WAY};
 /// Time for which a healed world is watched.
 const WATCHED: u64 = 2_000_000;
 
-/// What each world has.
+/// State that each world has.
 pub(super) struct Common {
     pub(super) chance: Chance,
     /// Microseconds since the beginning.
@@ -31,7 +31,7 @@ pub(super) trait World {
     fn healed(&self) -> Duration;
 
     fn common(&mut self) -> &mut Common;
-    /// When the next timer of a gateway that is awake is due.
+    /// Returns the time at which the next timer of a gateway that is awake is due.
     fn timer(&self) -> Option<u64>;
     /// Something happens.
     fn fault(&mut self) -> Result<(), Wrong>;

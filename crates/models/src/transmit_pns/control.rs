@@ -17,7 +17,7 @@ enum Act {
     Erase,
     /// User space has the SA, and sends its next PN.
     SendElsewhere,
-    /// Which SA comes under the AN.
+    /// Choice of the SA that comes under the AN.
     Choose,
     /// Key, last, next and reserved of a new SA: four words, in any order.
     Write,
@@ -53,7 +53,7 @@ const ACTS: [Act; 19] = [
 /// Words of an SA that are written plainly.
 const WORDS: u8 = 4;
 
-/// How far control has come. `looked`: the next PN that it was told. `new`: key and next PN of the new SA.
+/// Progress of control. `looked`: the next PN that it was told. `new`: key and next PN of the new SA.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Control {
     done: usize,
@@ -76,7 +76,7 @@ impl Control {
 }
 
 impl World {
-    /// Which steps control can take now.
+    /// Lists the steps that control can take now.
     pub(super) fn control_steps(state: &State) -> Vec<u8> {
         let control = &state.control;
         match ACTS.get(control.done) {

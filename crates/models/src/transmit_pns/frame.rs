@@ -2,7 +2,7 @@
 
 use super::{FIRST, INSTANCES, Mutant, State, World, behind};
 
-/// Where a frame stands: what it does next.
+/// Next step of a frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Hash, Debug)]
 pub(super) enum At {
     // take_ready, without the lock.

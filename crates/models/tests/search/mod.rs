@@ -19,7 +19,7 @@ where
     M::Action: Clone + PartialEq + Debug,
 {
     let began = Instant::now();
-    // What follows a broken property may have no end.
+    // States behind a broken property may have no end.
     let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     let (more, seconds) = (more(checker.model()), began.elapsed().as_secs_f32());

@@ -1,4 +1,4 @@
-//! How many chunks of a pool each ring may hold.
+//! Depth of rings: the number of chunks of a pool that each ring may hold.
 
 use crate::burst::BURST_FRAMES;
 use crate::interface::Interface;

@@ -145,7 +145,7 @@ impl Prepared {
         }
     }
 
-    /// What the next program of this process goes on with.
+    /// Returns names and descriptors for the next program of this process.
     pub fn pass_on(&self) -> PassedInterface {
         PassedInterface {
             name: self.interface.name().into(),

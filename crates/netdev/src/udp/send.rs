@@ -29,7 +29,7 @@ const MOST_SEGMENTS: usize = 64;
 /// The most octets of one message: an IPv4 packet is no longer than 65,535 with its headers.
 const MOST_OCTETS: usize = 65_507;
 
-/// Where a packet leaves; the system's routes say so where nothing is set.
+/// Source of a packet: the address and interface by which it leaves. The system's routes decide what is not set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Source {
     /// Source address. Routes that depend on the source are found with it.
@@ -50,7 +50,7 @@ impl Source {
 pub struct Outgoing<'b> {
     /// Destination.
     pub to: SocketAddr,
-    /// Where it leaves.
+    /// Source address and interface.
     pub source: Source,
     /// Its differentiated services code point, 6 bits; 0 as without.
     pub dscp: u8,

@@ -231,7 +231,7 @@ fn vxlan(host: RivalHost<'_>, local: &str, remote: &str, lan_mtu: u32) -> Result
     site.ip(&["link", "set", "br0", "up"]).map(drop)
 }
 
-/// Where a program is: on PATH, or in the rivals' own place.
+/// Finds a program: on PATH, or in the rivals' own place.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let directories = std::env::split_paths(&path).chain([PathBuf::from("target/rivals/bin")]);

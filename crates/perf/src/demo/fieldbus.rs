@@ -41,7 +41,7 @@ pub fn fieldbus(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     say(&"PLC ── gateway A ~~ insecure 1500-octet network ~~ gateway B ── 8 devices");
     let shape = Shape { protected_mtu: 1500, ..Shape::default() };
     shown(frameward, Topology::build(&shape)?, "", say)?;
-    // Where the kernel does not take the programs, the line `frame path` says why, and the rest is as before.
+    // If the kernel does not take the programs, the line `frame path` says why, and the rest is as before.
     shown(frameward, redirecting(&shape)?, "suite = \"chacha20-poly1305\"", say)
 }
 

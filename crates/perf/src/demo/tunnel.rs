@@ -41,7 +41,7 @@ pub fn tunnel(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     );
     say(&"path MTU 1500 - IPv4 20 - UDP 8 - header 16 = LAN MTU 1470 unsplit, machines' MTU 1438");
     shown(frameward, &Plants::build(&PlantsShape::default())?, say)?;
-    // Where the kernel does not take the programs, the line `frame path` says why, and the rest is as before.
+    // If the kernel does not take the programs, the line `frame path` says why, and the rest is as before.
     shown(frameward, &redirecting()?, say)
 }
 

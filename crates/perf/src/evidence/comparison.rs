@@ -14,7 +14,7 @@ use crate::evidence::document::Figure;
 pub struct Comparison {
     /// The figure's name in front of a contestant's, within `rivals`.
     pub figure: String,
-    /// Whose of ours: a contestant's name.
+    /// Contestant of ours, by its name.
     pub who: String,
     /// The contestant that ours is compared with.
     pub beside: String,

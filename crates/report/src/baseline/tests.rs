@@ -95,7 +95,7 @@ fn what_began_anew_counts_from_nothing() {
     assert_eq!(at_once.links[0].plain.counters.value("RxFrames"), 2);
     assert_eq!(at_once.links[0].secy.receive[0].sas[0].counters.value("InPktsLate"), 4);
     assert_eq!(at_once.sites[0].peers[0].counters.value("OutPktsTunnelled"), 1);
-    // When it has passed what it was before, nothing is taken off either.
+    // Nothing is taken off either once it has passed what it was before.
     assert!(baseline.forget_renewed(&mut again.links, &mut again.sites));
     again.links[0].plain.counters = Counters::new(&["RxFrames", "TxFrames"], [9, 0]);
     assert_eq!(shown(&baseline, &again).links[0].plain.counters.value("RxFrames"), 9);

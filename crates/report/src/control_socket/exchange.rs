@@ -37,7 +37,7 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 }
 
 /// Whether the process of the gateway `name` lives: it has its lock all the while, also where it becomes another program and nobody listens.
-/// Who may not open the lock tries to connect; who may not do that either cannot tell, and hears so where he asks.
+/// A user who may not open the lock tries to connect. One who may not do that either cannot tell, and hears so where he asks.
 pub(crate) fn is_running(directory: &Path, name: &str) -> bool {
     let path = socket_path(directory, name);
     let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;

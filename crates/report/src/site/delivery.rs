@@ -27,7 +27,7 @@ pub struct BothEnds {
     pub peer_sent: u64,
     /// Of this site, and valid at the peer, as that says.
     pub peer_accepted: u64,
-    /// How often the peer has said so.
+    /// Number of messages in which the peer has said so.
     pub messages: u64,
 }
 
@@ -141,7 +141,7 @@ impl Deliveries {
         self.inward.look(now, sent, is.accepted != before.accepted, true);
     }
 
-    /// What is sent and does not arrive.
+    /// Returns the octets that were sent and did not arrive, each way.
     pub fn undelivered(&self, now: Duration) -> Undelivered {
         Undelivered { outward: self.outward.undelivered(now), inward: self.inward.undelivered(now) }
     }
@@ -158,7 +158,7 @@ impl Deliveries {
 mod tests {
     use super::*;
 
-    /// What happens in a second.
+    /// Traffic of one second.
     #[derive(Clone, Copy)]
     struct Second {
         sent: u64,

@@ -136,7 +136,7 @@ fn unanswered(peer: &SitePeerReport, recent: &RecentTraffic) -> Option<Finding> 
     Some(Finding::attention(State::Unanswered, text))
 }
 
-/// Where the way of a peer's packets is another one than the channel's.
+/// Names the part to check on the way of a peer's packets, as it differs from the channel's.
 fn cure(peer: &SitePeerReport) -> String {
     match (peer.via.as_ref().filter(|_| peer.relayed), peer.mode.as_str()) {
         (Some(hub), _) => format!("Check whether {hub} relays (relay = true there), and what it discards."),

@@ -27,7 +27,7 @@ pub fn standby_report(now: Instant, snapshot: &StandbySnapshot, partner: &str) -
     }
 }
 
-/// What is wrong between the two boxes, as far as this one sees. `recent`: discards of the site.
+/// Finds faults between the two boxes, as far as this one sees. `recent`: discards of the site.
 pub(super) fn standby_finding(standby: &StandbyReport, recent: &RecentTraffic) -> Option<Finding> {
     let StandbyReport { role, cause, partner, partner_role, heard_ms_ago, since_ms, .. } = standby;
     let silent = heard_ms_ago.unwrap_or(*since_ms);

@@ -2,7 +2,7 @@
 //!
 //! More frames show nothing new. A step of a chain compares a fragment with the held ones of one neighbouring PN: their SA, their
 //! addresses, one flag. It is the same at each place of a chain, which [`a_chain_joins_only_if_each_link_is_right`] shows for all lengths.
-//! Where memory ends is compared with sums of octets, and the room is small here: the fourth fragment evicts one.
+//! The end of memory is compared with sums of octets, and the room is small here: the fourth fragment evicts one.
 
 extern crate std;
 use alloc::collections::BTreeSet;
@@ -127,7 +127,7 @@ impl One {
         (0..self.reassembler.len()).map(|index| self.reassembler.part(index)[0].into()).collect()
     }
 
-    /// What has to hold of each state.
+    /// Asserts what has to hold of each state.
     fn check(&self, group: &Group) {
         let Reassembler { held, octets } = &self.reassembler;
         assert_eq!(octets.capacity(), ROOM, "NOT SO: memory is bounded: it grew");
@@ -253,7 +253,7 @@ fn in_no_order_of_frames_do_fragments_join_that_do_not_belong_together() {
     assert!(totals.iter().all(|total| *total > 100), "the search has ended early: {totals:?}");
 }
 
-/// What is wrong with one link of a chain: the fragment behind it is of another SDU, or missing.
+/// Faults of one link of a chain: the fragment behind it is of another SDU, or missing. The last entry is no fault.
 const FAULTS: [fn(&mut Fragment); 6] = [
     |behind| behind.pn += 1_000,
     |behind| behind.an = An::ALL[1],
@@ -268,7 +268,7 @@ fn a_chain_joins_only_if_each_link_is_right() {
     let mut buffer = SduBuffer::new(1, 1514);
     for (len, last) in (2..=MAX_FRAGMENTS + 1).flat_map(|len| (0..len).map(move |last| (len, last))) {
         for (fault, link) in (0..FAULTS.len()).flat_map(|fault| (1..len).map(move |link| (fault, link))) {
-            // Where nothing is wrong, all links are alike.
+            // Links without a fault are all alike.
             if fault + 1 == FAULTS.len() && link > 1 {
                 break;
             }

@@ -39,7 +39,7 @@ pub const SEGMENT_OCTETS: usize = 0x1fff;
 const SEGL_SHIFT: u32 = 3;
 const MF: u16 = 0x0004;
 
-/// What the headers inside a padded frame's secure data say.
+/// Contents of the headers inside a padded frame's secure data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contents {
     /// The segments. They stand behind [`header_octets`] of secure data.

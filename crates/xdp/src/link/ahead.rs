@@ -382,7 +382,7 @@ impl Filled {
     }
 }
 
-/// What was made is in the slots alone from here on.
+/// Erases copies of the keystream: it is in the slots alone from here on.
 fn scrub(buffer: &mut [u8]) {
     buffer.fill(0);
     scrub_stack();

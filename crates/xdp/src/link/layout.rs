@@ -95,7 +95,7 @@ pub(super) fn settings(
     octets
 }
 
-/// Which SDUs are express.
+/// Encodes the classes of express SDUs.
 pub(super) fn express(classes: &ExpressClasses) -> [u8; EXPRESS] {
     let mut octets = [0; EXPRESS];
     put(&mut octets, 0, &classes.dscps().to_ne_bytes());

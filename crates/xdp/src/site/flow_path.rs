@@ -2,7 +2,7 @@
 
 use wire::tunnel::FlowIndex;
 
-/// How the frames of a flow travel: to this peer under this number, as long as its stations are where they must be.
+/// Path of a flow's frames: to this peer under this number, as long as its stations are where they must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowPath {
     /// The peer.

@@ -35,7 +35,7 @@ pub(super) const KINDS: usize = 8;
 const ANCHORS: u64 = 1024;
 const KEYS_IN_COMMAND: usize = 24;
 const HERE: u32 = 1;
-/// Where a flow's frames are sent (`enum place`).
+/// Places of a flow's frames (`enum place`).
 const USER_SPACE: u32 = 1;
 const SETTLING: u32 = 2;
 const BEHIND: u32 = 2;
@@ -93,12 +93,12 @@ pub(super) fn set_knowns(octets: &mut [u8; SETTINGS], knowns: u32) {
     put(octets, 48, &knowns.to_ne_bytes());
 }
 
-/// Where [`settings`] has the longest frame that the LAN takes.
+/// Writes into [`settings`] the longest frame that the LAN takes.
 pub(super) fn set_lan_frame(octets: &mut [u8; SETTINGS], lan_frame: usize) {
     put(octets, 8, &(lan_frame as u32).to_ne_bytes());
 }
 
-/// Where [`settings`] has the port of plain mode.
+/// Writes into [`settings`] the port of plain mode.
 pub(super) fn set_plain_port(octets: &mut [u8; SETTINGS], port: u16) {
     put(octets, 20, &as_read(port).to_ne_bytes());
 }
@@ -149,7 +149,7 @@ pub(super) fn no_turns() -> [u8; TURNS] {
     octets
 }
 
-/// How many turns have begun.
+/// Returns the number of turns that have begun.
 pub(super) fn begun(turns: &[u8; TURNS]) -> u64 {
     long(turns, 0)
 }
@@ -168,8 +168,8 @@ pub(super) fn outward_flow(flow: &Flow, path: &FlowPath, now: u64, turn: u64) ->
     octets
 }
 
-/// When a flow's last frame went through the program, on the kernel's clock; 0: none did. And whether its frames are user space's until it
-/// is added anew.
+/// Returns the time at which a flow's last frame went through the program, on the kernel's clock; 0: none did. Tells also whether its frames are
+/// user space's until it is added anew.
 pub(super) fn flow_use(flow: &[u8; OUTWARD_FLOW]) -> (u64, bool) {
     (long(flow, 48), word(flow, 40) == USER_SPACE)
 }
@@ -200,7 +200,7 @@ pub(super) fn station(of: MacAddr, location: Option<Location>, heard: u64) -> [u
     octets
 }
 
-/// Where a station is, and when it was heard there on the kernel's clock.
+/// Returns the place of a station, and the time at which it was heard there on the kernel's clock.
 pub(super) fn parse_station(octets: &[u8; STATION]) -> (Option<Location>, u64) {
     let location = match word(octets, 8) {
         0 => None,

@@ -219,7 +219,7 @@ fn a_peer_without_a_path_is_user_spaces() {
     assert_eq!(world.receive(0, &frame(5, 1, true, 1, 40)), Outcome::ForUserSpace);
 }
 
-/// What is not a whole packet of a peer's with a frame of a station that is behind it is left as it came, and uncounted.
+/// Packets are left as they came, and uncounted, unless they are whole, of a peer, and with a frame of a station that is behind it.
 #[test]
 fn all_else_is_the_hosts() {
     for v6 in [false, true] {

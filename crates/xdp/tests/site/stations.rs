@@ -254,7 +254,7 @@ fn a_peers_flow_begins_behind_the_worker() {
             assert_eq!(ran.verdict, Verdict::Pass);
             let body = &packet[outer + 16..];
             assert_eq!(ran.frame, datagram(v6, false, &[&front, body].concat()));
-            // What user space makes of it.
+            // User space has to make the same frame of it.
             let payload = &ran.frame[outer..];
             let delivered = world.rust.handle_packet(world.now(), PacketSource::Opened(PeerId(0)), payload);
             let Ok(Delivery::Frame { prefix, body: at, .. }) = delivered else { panic!("{delivered:?}") };
@@ -352,7 +352,7 @@ fn a_station_is_heard_in_frames_of_user_space_too() {
     assert_eq!(world.location(5), None);
 }
 
-/// What a program finds that reads an element of a hash map after its memory is another key's: a number that is not its own.
+/// A number of another key: a program finds it if it reads an element of a hash map after its memory has become that key's.
 #[test]
 fn a_number_that_is_another_keys_is_nobodys() {
     let mut world = World::new(false);

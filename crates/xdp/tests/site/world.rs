@@ -40,7 +40,7 @@ pub(crate) struct World {
     pub(crate) announced: Vec<(u32, FlowIndex)>,
 }
 
-/// What became of a packet.
+/// Outcome of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Sent(Vec<u8>),
@@ -173,7 +173,7 @@ impl World {
         while self.rust.poll_event().is_some() {}
     }
 
-    /// What the kernel knows of stations is what Rust knows.
+    /// Tells the kernel what Rust knows of a station.
     pub(crate) fn tell_station(&mut self, number: u8) {
         let known =
             self.rust.stations().find(|known| known.address == station(number)).map(|known| known.location);

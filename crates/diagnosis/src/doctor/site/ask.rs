@@ -14,7 +14,7 @@ use super::super::Finding;
 
 /// Time peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
-/// When what the path carries has not grown for so long, it is what it is.
+/// Time without growth after which the size that the path carries is final.
 const STEADY: Duration = Duration::from_secs(3);
 /// Answered probes of a path or a peer that are waited for, ten seconds of them: fewer show little of its jitter.
 const PROBES: u16 = 50;

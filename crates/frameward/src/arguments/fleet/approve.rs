@@ -111,7 +111,7 @@ pub(crate) struct MakeBundle {
     valid: u16,
 }
 
-/// What the operator keeps of a bundle: the public key of its token, until when it counts, and for which box.
+/// Record of a bundle that the operator keeps: the public key of its token, until when it counts, and for which box.
 struct Issued {
     token: PublicKey,
     until: u64,

@@ -12,7 +12,7 @@ use inventory::{Inventory, KeyFolder, Rendering, Written};
 use super::due;
 use crate::{Failure, print, tell_all, told};
 
-/// Where the inventory and its keys are.
+/// Folders of the inventory and its keys.
 #[derive(Args)]
 pub(crate) struct Place {
     /// The folder of the inventory's files (TOML)
@@ -29,7 +29,7 @@ impl Place {
         Self { path, keys }
     }
 
-    /// Where the inventory is.
+    /// Returns the folder of the inventory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

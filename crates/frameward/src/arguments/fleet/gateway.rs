@@ -66,7 +66,7 @@ Example:
   frameward fleet follow --directory etcd://10.0.0.1 --operator 1b9f...c7 \\
       --identity /etc/frameward/press/fleet.key --name press /etc/frameward/press";
 
-/// Where it is remembered which version was accepted.
+/// Default folder that remembers which version was accepted.
 pub(super) const STATE: &str = "/var/lib/frameward/fleet";
 
 #[derive(Args)]

@@ -63,7 +63,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// The same, if the directory did not answer.
 const AWAY: Duration = Duration::from_secs(5);
 
-/// What both commands take beside an inventory.
+/// Options of both commands beside an inventory.
 #[derive(Args)]
 pub(super) struct Options {
     /// The inventory's folder of keys, which is not for git [default: INVENTORY/keys]

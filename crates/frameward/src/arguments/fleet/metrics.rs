@@ -64,7 +64,7 @@ fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
     registry.register(name, help, gauge);
 }
 
-/// Where all gateways stand, and CAKs with a schedule if an inventory is known.
+/// Encodes the standings of all gateways, and CAKs with a schedule if an inventory is known.
 pub(super) fn metrics(standings: &Standings, rotations: Option<&Rotations>, now: u64) -> String {
     let mut registry = Registry::with_prefix("frameward_fleet");
     let states: Vec<_> = standings.iter().map(|(_, standing)| Gateway::of(standing, now).word()).collect();

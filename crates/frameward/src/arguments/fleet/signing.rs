@@ -1,4 +1,4 @@
-//! Who signs what is published, for whom, and where that is.
+//! Signing and publishing: the operator's key, the gateways, and the directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ use super::standing::{Standings, Versions, keep_published, standings};
 use super::{unix_seconds, word};
 use crate::{Failure, print, tell, told};
 
-/// What the file of an identity that was revoked ends with.
+/// Ending of the name of a revoked identity's file.
 const REVOKED: &str = "revoked";
 
 /// Number of gateways up to which each is looked at by itself: for more, a list of a whole fleet takes no longer.
 const FEW: usize = 256;
 
-/// What gateways accept for a year, so that an operator who is away does not stop new boxes.
+/// Days for which gateways accept a version: a year, so that an operator who is away does not stop new boxes.
 const DAYS: u16 = 365;
 
-/// Who signs, for whom, and where it is published.
+/// Signer, gateways, and directory to publish in.
 #[derive(Args)]
 pub(super) struct Signing {
     /// Where to publish: a file, etcd://HOST:PORT,... or etcds://HOST:PORT,...?ca=FILE
@@ -241,7 +241,7 @@ impl Signing {
         Ok(names(places.iter().filter(|(_, place)| !is_there(&place.difference))))
     }
 
-    /// Where these gateways stand; undecided while the directory is away.
+    /// Returns the standings of these gateways; undecided while the directory is away.
     pub(super) fn standings(&self, names: &[GatewayName]) -> Result<Standings, Failure> {
         let directory = self.directory.open().map_err(|error| told(&error, Failure::Undecided));
         standings(&mut *directory?, self.operator()?.fleet(), &self.identities, names)
@@ -481,7 +481,7 @@ pub(super) fn token_file(identities: &Path, name: &GatewayName) -> PathBuf {
     identities.join(format!("{name}.token"))
 }
 
-/// What was renamed or removed there is so after a power cut, too.
+/// Makes renames and removals in a folder survive a power cut.
 pub(super) fn sync_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::File::open(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?.sync_all()
 }

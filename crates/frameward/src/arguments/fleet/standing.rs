@@ -44,9 +44,9 @@ pub(crate) const STATUS_USAGE: &str = "\
 frameward fleet status [OPTIONS] --directory <DIRECTORY> --operator <HEX>
                               --identities <FOLDER>";
 
-/// What the file with a gateway's newest heartbeat ends with.
+/// Ending of the name of the file with a gateway's newest heartbeat.
 const HEARTBEAT: &str = "heartbeat";
-/// What the file with the newest version for a gateway ends with.
+/// Ending of the name of the file with the newest version for a gateway.
 const PUBLISHED: &str = "published";
 
 #[derive(Args)]
@@ -74,7 +74,7 @@ pub(crate) struct Status {
     out: Option<PathBuf>,
 }
 
-/// What `fleet status` prints.
+/// Output of `fleet status`.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Text,
@@ -146,7 +146,7 @@ fn names(identities: &Path) -> Result<Vec<GatewayName>, Failure> {
     Ok(names)
 }
 
-/// What the operator keeps of a gateway beside its identity.
+/// Records of a gateway that the operator keeps beside its identity.
 struct Kept<'i> {
     identities: &'i Path,
     gateway: &'i GatewayName,
@@ -228,7 +228,7 @@ pub(super) fn keep_published(identities: &Path, versions: &Versions) -> Result<(
     versions.iter().try_for_each(|(gateway, version)| Kept { identities, gateway }.keep_published(*version))
 }
 
-/// Where these gateways stand. What is newer than what was known is kept in the folder of identities.
+/// Returns the standings of these gateways. Keeps in the folder of identities what is newer than what was known.
 pub(super) fn standings(
     directory: &mut dyn Directory,
     fleet: PublicKey,
@@ -259,7 +259,7 @@ pub(super) fn standings(
     Ok(standings)
 }
 
-/// What a gateway says, and when it said so.
+/// Says in a line what a gateway tells, and when it told so.
 pub(super) fn line(standing: &Standing, now: u64) -> String {
     let mut line = said(standing);
     if let Some(heartbeat) = &standing.heartbeat {

@@ -264,7 +264,7 @@ fn idle_connections_crowd_nobody_out() {
     assert!(!is(&long, 200) && long.len() < 1_000, "{long}");
 }
 
-/// Who floods the address with connections keeps nobody out who has shown a token.
+/// A stranger who floods the address with connections keeps nobody out who has shown a token.
 #[test]
 fn strangers_crowd_out_nobody_who_is_known() {
     let place = TestDirectory::new("cockpit-server-strangers");

@@ -94,7 +94,7 @@ fn a_certificate_has_a_role_by_its_fingerprint() {
     assert_eq!(tokens.of_token(&hex::encode(hash)), None, "the hash of something is no token");
 }
 
-/// Who is in the file twice has one role, and a token or certificate one owner.
+/// A person who is in the file twice has one role, and a token or certificate has one owner.
 #[test]
 fn a_second_line_that_says_otherwise_is_not_added() {
     let place = TestDirectory::new("cockpit-tokens-twice");

@@ -69,7 +69,7 @@ impl World {
         write(&self.place.path().join("dresden.toml"), text)
     }
 
-    /// What an agent says that has seen the one before a change, and sees the other behind it. The configuration is as it was.
+    /// Returns the words of an agent that has seen the one before a change, and sees the other behind it. The configuration is as it was.
     fn fell(&self, before: &GatewayReport, after: &GatewayReport) -> String {
         self.fell_with(&self.text, before, after)
     }

@@ -80,13 +80,13 @@ pub(in crate::run) struct CellNews {
     look_at: Option<Instant>,
     /// Cells of which it was said that HELLOs do not fit.
     misfits: Vec<String>,
-    /// Where it was said that frames of cells are protected and verified.
+    /// Places of protection and verification, as told last.
     places: BTreeMap<String, CellPlace>,
     /// Cells of which it was said that relations are silent, and not yet that all have frames again.
     silent: BTreeMap<String, Silent>,
 }
 
-/// When it was said that relations of a cell are silent.
+/// Times at which it was told that relations of a cell are silent.
 #[derive(Clone, Copy, Debug)]
 struct Silent {
     first: Instant,

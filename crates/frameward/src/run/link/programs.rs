@@ -55,13 +55,13 @@ pub(in crate::run) fn is_for_kernel(link: &Link, mtus: Mtus, io: Io, control: &G
     })
 }
 
-/// Where a link's frames are to be protected and verified; none without a SecY.
+/// Returns the settings for a link's frames in the kernel; none without a SecY.
 pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPlaceSettings> {
     // A link inside of a site stays there.
     if link.in_site {
         return None;
     }
-    // Where the kernel is demanded, it is for all frames.
+    // A demand for the kernel concerns all frames: express SCs alone are not enough.
     let (suite, secy, express) = (suite(link)?, place_secy(link, mtus), link.express && io != Io::Kernel);
     // A suite without programs needs no other MTU.
     let suits = KernelPrograms::suit_link(&secy, suite, express).is_ok();
@@ -117,7 +117,7 @@ fn padded(link: &Link) -> &'static str {
     }
 }
 
-/// Where a link's frames will be protected and verified, for `check`.
+/// Returns the place where a link's frames will be protected and verified, for `check`.
 pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> LinkPath {
     let engines = engines(io);
     let elsewhere = |words: String| LinkPath { kernel: false, words };
@@ -132,7 +132,7 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
         _ if !link.padding().is_none() => return user_space(padded(link)),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }
-    // Where the kernel is demanded, it is for all frames.
+    // A demand for the kernel concerns all frames: express SCs alone are not enough.
     let (secy, express) = (place_secy(link, mtus), link.express && io != Io::Kernel);
     let served = programs.serve_link(&secy, suite, express, link.replay_window);
     // A suite without programs needs no other MTU.

@@ -69,7 +69,7 @@ pub(in crate::run) const NO_SITE: &str = "its site is not started yet";
 /// Why a link cannot go on whose relations would go another way.
 pub(in crate::run) const OTHER_CELL: &str = "the running gateway has it with a [[fieldbus]], or without one";
 
-/// Where its keys come from.
+/// Source of its keys.
 enum StartedKeys {
     Static(StaticKeys),
     Agreed(Box<KeyAgreement>),
@@ -312,7 +312,7 @@ impl StartedLink {
                 }
                 _ => return Err(RunError::PassedOn(format!("link {name:?}: {OTHER_CELL}"))),
             }
-            // What waits in its ports is the worker's.
+            // Frames that wait in its ports are the worker's.
             control.open_going_on(&name, ports).map_err(|error| failed(&error))?;
             let passed = |error: &dyn fmt::Display| RunError::PassedOn(format!("link {name:?}: {error}"));
             let programs = programs.map(|programs| control.go_on_with_programs(&name, &programs));

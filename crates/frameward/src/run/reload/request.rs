@@ -48,14 +48,14 @@ pub(in super::super) struct ReadConfig {
     pub(super) misused: Vec<Finding>,
 }
 
-/// Where the answer goes; nowhere if a signal asked.
+/// Destination of the answer; none if a signal asked.
 type Asker = Option<Sender<Reply<GatewayReport>>>;
 
 /// A request to reload.
 struct ReloadRequest {
     /// It is only tried.
     dry_run: bool,
-    /// Who waits for the answer, and since when.
+    /// Askers that wait for the answer, and since when.
     askers: Vec<(Sender<Reply<GatewayReport>>, Instant)>,
 }
 
@@ -91,7 +91,7 @@ enum Stage {
 }
 
 impl Stage {
-    /// What it waits for.
+    /// Says what it waits for.
     fn words(&self, file: &Path, state: &Path) -> String {
         match self {
             Self::Reading(..) => {

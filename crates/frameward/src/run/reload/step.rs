@@ -70,7 +70,7 @@ impl Step {
     }
 }
 
-/// Which of the old SAs go on as new ones: those with the same key and names.
+/// Finds old SAs that go on as new ones: those with the same key and names.
 fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver {
     let same_suite = new.suite == old.suite;
     let transmit_stays = same_suite && new.transmit.goes_on_as(&old.transmit);

@@ -43,7 +43,7 @@ enum Word {
 struct Peer {
     id: PeerId,
     endpoint: Endpoint,
-    /// Where the worker was told that it is.
+    /// Address that the worker was told.
     told: Option<SocketAddr>,
     /// Why it could not be found, if that was said.
     missing: Option<String>,

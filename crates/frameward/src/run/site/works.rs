@@ -183,7 +183,7 @@ impl Works {
         }
     }
 
-    /// What was counted of packets of each peer, for the peer to hear.
+    /// Passes on the counted octets of each peer's packets, for the peer to hear.
     pub(super) fn tell_octets(&self, octets: BTreeMap<PeerId, PacketOctets>) {
         if let Channel::Quic(manager) = &self.channel {
             manager.tell_octets(octets);

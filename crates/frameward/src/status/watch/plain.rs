@@ -1,4 +1,4 @@
-//! Where no terminal is: a line for each link or site and second, for a file or another program.
+//! Output without a terminal: a line for each link or site and second, for a file or another program.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};

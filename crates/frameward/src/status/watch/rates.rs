@@ -29,7 +29,7 @@ pub(super) struct Way {
 /// A reason for which frames were discarded.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Discard {
-    /// Where in the link or site it is counted.
+    /// Part of the link or site that counts it.
     pub(super) place: String,
     /// The counter.
     pub(super) name: String,
@@ -60,7 +60,7 @@ pub(super) struct Activities {
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     last: Option<GatewayReport>,
-    /// When, in seconds of the gateway's uptime, a discard rose last, and how fast.
+    /// Time at which a discard rose last, in seconds of the gateway's uptime, and its rate.
     rose: BTreeMap<(String, String, String), (f64, f64)>,
 }
 

@@ -25,7 +25,7 @@ const ROOM: usize = 64;
 /// Interval between checks whether frames have stopped.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What becomes of a frame from the network.
+/// Outcome of a frame from the network.
 pub(super) enum Arrived {
     /// It is not for the machine.
     Nothing,
@@ -34,7 +34,7 @@ pub(super) enum Arrived {
     Verified(usize, Vec<u8>),
 }
 
-/// What becomes of a machine's frame.
+/// Outcome of a machine's frame.
 pub(super) struct Departed {
     /// It goes in clear.
     pub(super) clear: bool,

@@ -15,9 +15,9 @@ pub(super) type Files = BTreeMap<String, Vec<u8>>;
 pub(super) struct Disk(Rc<RefCell<Content>>);
 
 struct Content {
-    /// What a reader sees.
+    /// Files that a reader sees.
     live: Files,
-    /// What a loss of power leaves.
+    /// Files that a loss of power leaves.
     durable: Files,
     chance: Chance,
     /// Operations until the gateway is killed.

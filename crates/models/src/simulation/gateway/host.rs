@@ -14,7 +14,7 @@ pub(in crate::simulation) struct Host {
     pub(in crate::simulation) gateway: Gateway,
     pub(in crate::simulation) number: u8,
     disk: Disk,
-    /// What the disk had long ago.
+    /// Files that the disk had long ago.
     image: Files,
     full_until: u64,
     failing_until: u64,
@@ -57,7 +57,7 @@ impl Host {
         goes_back
     }
 
-    /// What is due.
+    /// Does whatever is due.
     ///
     /// # Errors
     /// If the SecY cannot do what is asked of it.

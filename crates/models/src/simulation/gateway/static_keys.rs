@@ -28,7 +28,7 @@ pub(super) struct StaticKeys {
     own: LeaseName,
     pub(super) peers: Vec<(Sci, Ssci, LeaseName)>,
     pub(super) block: PnBlock,
-    /// When a block that was asked for is there.
+    /// Time at which a block that was asked for is there.
     block_due: Option<Instant>,
     floors_due: Instant,
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 const IDLE: u64 = 5_000_000;
 const RETRY: u64 = 1_000_000;
 
-/// What an end learns.
+/// News of a connection for one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     Connected,
@@ -26,7 +26,7 @@ type Message = (u64, Vec<u8>);
 pub(super) struct Channel {
     /// The connection that each end has.
     ends: [Option<u64>; 2],
-    /// When each end has heard something of its connection.
+    /// Time at which each end has last heard something of its connection.
     heard: [u64; 2],
     /// By sender and stream.
     sent: [[VecDeque<Message>; STREAMS]; 2],
@@ -54,7 +54,7 @@ impl Channel {
             if reaches[1 - end] && is_there {
                 self.heard[end] = now;
             }
-            // Who has no such connection answers with a reset.
+            // An end without this connection answers with a reset.
             let is_reset = reaches == [true; 2] && !is_there;
             if is_reset || now - self.heard[end] >= IDLE {
                 self.drop_end(end);
@@ -79,7 +79,7 @@ impl Channel {
         }
     }
 
-    /// When the next message arrives.
+    /// Returns the time at which the next message arrives.
     pub(super) fn next(&self) -> Option<u64> {
         self.sent.iter().flatten().filter_map(|stream| stream.front()).map(|(at, _)| *at).min()
     }

@@ -146,7 +146,7 @@ impl World {
     pub(super) fn restart(&mut self, at: usize, whole: bool) -> Result<(), Wrong> {
         let Common { chance, now, .. } = &mut self.common;
         if whole {
-            // What was changed comes when it is due.
+            // A changed configuration comes when it is due.
             let plan = if self.places[at].change.is_some() { &self.places[at].site.plan } else { &self.plan };
             self.places[at].site = Site::new(chance, *now, plan, at);
             if let Some(host) = self.secured.get_mut(at) {

@@ -35,7 +35,7 @@ use crate::demo::pair::{Choice, Pair};
 pub const USER_SPACE: &str = "gcm-aes-128, af_xdp";
 /// Our gateways in the kernel.
 pub const KERNEL: &str = "chacha20-poly1305-xpn, kernel";
-/// What is sent.
+/// Kinds of traffic that are sent.
 pub const RATES: [&str; 6] = [
     "frames of 60 octets",
     "frames of 512 octets",

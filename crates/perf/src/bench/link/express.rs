@@ -22,7 +22,7 @@ use crate::bench::{Bench, BenchError};
 use crate::demo::cells::redirecting;
 use crate::demo::pair::{Choice, Pair};
 
-/// What is measured.
+/// Name of the figure.
 const DELAY: &str = "express beside a gigabit, one-way delay";
 /// Full-size frames a second that fill a gigabit: 1518 octets with FCS, 8 of preamble and a gap of 12.
 const BULK: u32 = 1_000_000_000 / (8 * (1518 + 20));

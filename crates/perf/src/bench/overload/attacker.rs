@@ -7,7 +7,7 @@ use lab::{Direction, Namespace, PacketSocket};
 
 use crate::bench::BenchError;
 
-/// Where a cell's tagged frame carries Seq: behind addresses, tag, EtherType, FrameID and KeyID.
+/// Octets of Seq in a cell's tagged frame: behind addresses, tag, EtherType, FrameID and KeyID.
 const SEQ: Range<usize> = 21..25;
 /// Time a protected frame may take to show.
 const PATIENCE: Duration = Duration::from_secs(10);

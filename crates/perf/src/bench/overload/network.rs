@@ -1,4 +1,4 @@
-//! Where good frames are offered: a pair of boxes between machines, or tunnels between plants.
+//! Networks in which good frames are offered: a pair of boxes between machines, or tunnels between plants.
 
 use std::path::Path;
 use std::time::Duration;

@@ -72,7 +72,7 @@ const NAMES_BESIDE: u32 = 270;
 /// Else they stand above; half of the axis' first number needs that.
 const NAMES_ABOVE: u32 = 14;
 
-/// Where everything stands from the top on, in pixels.
+/// Positions from the top on, in pixels.
 struct Layout {
     beside: bool,
     height: f64,

@@ -1,4 +1,4 @@
-//! What was to be reached in the kernel: each target, met or missed.
+//! Targets of the kernel path: each met or missed.
 
 use super::{links, sites};
 use crate::evidence::document::{Document, Figure as Measured};
