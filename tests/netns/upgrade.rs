@@ -267,7 +267,8 @@ fn cover_loses_no_frame_in_an_upgrade() {
             assert!(heard.numbers.is_sorted(), "out of order");
             let secy = &station.report().unwrap().links[0].secy;
             assert!(counter(&secy.counters, "OutPktsCover") > 20);
-            let lost = ["OutSdusCoverOverrun", "OutSdusCoverExpired"].map(|name| counter(&secy.counters, name));
+            let lost =
+                ["OutSdusCoverOverrun", "OutSdusCoverExpired"].map(|name| counter(&secy.counters, name));
             assert_eq!(heard.missing.len() as u64, lost.iter().sum::<u64>(), "{lost:?}: {:?}", heard.missing);
         }
         a.stop().unwrap();

@@ -75,7 +75,17 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
 
 impl Site {
     pub(crate) fn start(identity: &Identity, socket: UdpSocket, peers: Vec<ManagerPeer>) -> Self {
-        Self::start_as(identity, socket, peers, false)
+        Self::with_programs(identity, socket, peers, None)
+    }
+
+    /// The same with programs in the kernel, at no port.
+    pub(crate) fn with_programs(
+        identity: &Identity,
+        socket: UdpSocket,
+        peers: Vec<ManagerPeer>,
+        kernel: Option<Arc<KernelSite>>,
+    ) -> Self {
+        Self::start_with(identity, socket, peers, false, kernel)
     }
 
     /// The same; `returns` as in [`ManagerSettings`].
@@ -84,6 +94,16 @@ impl Site {
         socket: UdpSocket,
         peers: Vec<ManagerPeer>,
         returns: bool,
+    ) -> Self {
+        Self::start_with(identity, socket, peers, returns, None)
+    }
+
+    fn start_with(
+        identity: &Identity,
+        socket: UdpSocket,
+        peers: Vec<ManagerPeer>,
+        returns: bool,
+        kernel: Option<Arc<KernelSite>>,
     ) -> Self {
         let (mailbox, manager) = mailboxes().expect("a socket pair");
         let (producer, consumer) = datagrams();
@@ -100,7 +120,7 @@ impl Site {
             most_payload: 1500,
             returns,
         };
-        let manager = Manager::start(settings, manager, consumer, managers, None).expect("a manager");
+        let manager = Manager::start(settings, manager, consumer, managers, kernel).expect("a manager");
         let (heard, lan) = (Arc::default(), Arc::default());
         let stop = Arc::new(AtomicBool::new(false));
         let work = {
