@@ -19,7 +19,9 @@ fn config(keys: &str) -> Config {
         "[gateway]\nname = \"g\"\n[[link]]\nname = \"press\"\nplain = \"eth0\"\nprotected = \"eth1\"\n{keys}"
     );
     let files = KeyFiles {
-        key: &|_, suite| Ok(Sak::new(suite, &vec![1; suite.key_octets()]).unwrap()),
+        key: &|path, suite| {
+            Ok(Sak::new(suite, &vec![path.as_os_str().len() as u8; suite.key_octets()]).unwrap())
+        },
         cak: &|_| Ok(NamedCak::new(Ckn::new(b"line").unwrap(), &[3; 16]).unwrap()),
         identity: &config::key_file::read_identity,
         master_key: &config::key_file::read_master_key,
@@ -68,7 +70,7 @@ fn mkpdu(from: MacAddr, ckn: &[u8]) -> Vec<u8> {
 #[test]
 fn a_peers_doctor_on_the_plain_port_is_recognised_by_its_key() {
     let config = config(
-        "suite = \"gcm-aes-128\"\n[link.static]\nan = 0\nsci = \"02:00:00:00:00:01/1\"\nkey_file = \"a\"\n[[link.static.peer]]\nan = 1\nsci = \"02:00:00:00:00:02/1\"\nkey_file = \"b\"\n",
+        "suite = \"gcm-aes-128\"\n[link.static]\nan = 0\nsci = \"02:00:00:00:00:01/1\"\nkey_file = \"a\"\n[[link.static.peer]]\nan = 1\nsci = \"02:00:00:00:00:02/1\"\nkey_file = \"bb\"\n",
     );
     let sci = Sci::new(PEER, 1);
     let peers = || Peers::Known(vec![Party { sci, keys: vec![MacKey::derive(&[9; 16], sci)] }]);
