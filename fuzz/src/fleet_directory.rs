@@ -178,6 +178,7 @@ fn beat(
         in_use,
         outcome: if in_use.is_some() { Outcome::Confirmed } else { Outcome::Waits },
         why: String::new(),
+        unused: None,
         parts: Some(Parts::new(vec![Part { kind, name: "line".to_owned(), level, state, peers }])),
     };
     heartbeat.sign(identity)

@@ -104,6 +104,7 @@ fn heartbeat(octets: &[u8]) {
         in_use: Some(number(16)).filter(|version| *version != 0),
         outcome: outcomes[usize::from(numbers[24] % 4)],
         why: String::from_utf8_lossy(words).into_owned(),
+        unused: (numbers[24] & 8 != 0).then_some(number(8)),
         parts: (numbers[24] & 4 != 0).then(|| parts(words)),
     };
     let signed = said.sign(&identity);

@@ -336,3 +336,20 @@ fn a_running_gateway_is_not_disturbed_and_its_counters_are_read() {
     exchange(a, b, &[marked(b.mac, a.mac, EXPERIMENT, 200, 2)]);
     pair.stop().unwrap();
 }
+
+/// One box has its two cables exchanged: its doctor hears the other one on the plain port, and asks.
+#[test]
+fn exchanged_ports_are_asked_for() {
+    let clinic = Clinic::open(&Shape::default(), "");
+    let file = clinic.scratch.path().join("a.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let port = |key: &str, port: &str| format!("{key} = \"{port}\"");
+    assert!(text.contains(&port("plain", PLAIN)) && text.contains(&port("protected", PROTECTED)), "{text}");
+    let text = text.replace(&port("plain", PLAIN), &port("plain", "net7"));
+    let text = text.replace(&port("protected", PROTECTED), &port("protected", PLAIN));
+    std::fs::write(&file, text.replace("\"net7\"", &format!("\"{PROTECTED}\""))).unwrap();
+    let doctors = ["a", "b"].map(|name| clinic.start(name, &["--wait", "8"]));
+    let [a, b] = doctors.map(|doctor| Seen::of(doctor.wait(3 * DEADLINE).unwrap()));
+    a.says("problem", "are the ports exchanged?");
+    b.says("problem", "did not answer");
+}

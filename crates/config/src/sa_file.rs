@@ -119,7 +119,7 @@ pub fn load(file: &Path) -> Result<Keys, Vec<Finding>> {
 ///
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Finding>> {
-    let refused = |error: toml::de::Error| vec![mistakes::explain_toml_error(file, text, &error)];
+    let refused = |error: toml::de::Error| vec![mistakes::explain_toml_error(file, text, &error, &[])];
     let sections: std::collections::BTreeMap<String, serde::de::IgnoredAny> =
         toml::from_str(text).map_err(refused)?;
     if !sections.contains_key("sa") {

@@ -4,6 +4,7 @@
 //!  local.rs   this box: interfaces, offloads, kernel, CPU, rights, clock, state     never sends
 //!  site.rs    a site: its LAN, its sockets, and whether its peers answer          sends, if no gateway runs there
 //!  path.rs    the path: the protected port, opened without changing it ──▶ exam.rs  sends, if no gateway runs there
+//!  machine.rs the plain port, listened to meanwhile                                 never sends
 //!  exam.rs    both doctors' conversation; frame.rs what they say; keys.rs how they know each other
 //!  path_findings.rs   from figures to findings
 //! ```
@@ -16,6 +17,7 @@ mod finding;
 pub mod frame;
 pub mod keys;
 mod local;
+mod machine;
 mod path;
 mod path_findings;
 mod running;

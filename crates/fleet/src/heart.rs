@@ -48,6 +48,8 @@ pub struct Said {
     pub outcome: Outcome,
     /// Why that is not in use.
     pub why: String,
+    /// The version that was taken back or refused, if that is known.
+    pub unused: Option<u64>,
     /// Verdicts on the gateway's links, sites and cells; none if it does not tell.
     pub parts: Option<Parts>,
 }
@@ -102,6 +104,7 @@ impl Heart {
                 in_use: said.in_use,
                 outcome: said.outcome,
                 why: said.why.clone(),
+                unused: said.unused,
                 parts: said.parts.clone(),
             };
             match directory.put(&self.key, &heartbeat.sign(&member.identity), self.seen)? {

@@ -10,6 +10,8 @@
 //!  or map of 11: format 2, and besides:
 //!                          9 parts: array of the worst verdicts ([`Parts`])       10 how many others there are
 //!  or the same of format 3: a part at least has its peers
+//!  format 4: one of these maps, and behind it:
+//!                          11 the version that was taken back or refused: 7 and 8 are about it
 //! ```
 //!
 //! CBOR, deterministic, as records are. Who writes the directory can withhold heartbeats, and play old ones back. An operator notices
@@ -31,6 +33,8 @@ const WITHOUT_PARTS: u64 = 1;
 const WITH_PARTS: u64 = 2;
 /// With verdicts, and peers of a part.
 const WITH_PEERS: u64 = 3;
+/// With the version that is not in use, and with verdicts and peers or without.
+const WITH_UNUSED: u64 = 4;
 /// What the signature is about.
 const SIGNED: &[u8] = b"frameward fleet heartbeat 1\0";
 /// The longest heartbeat: 512 octets, 80 for each part, and 34 for each name of a peer.
@@ -72,6 +76,8 @@ pub struct Heartbeat {
     pub outcome: Outcome,
     /// Why that is not in use; empty if it is.
     pub why: String,
+    /// The version that was taken back or refused; none if another thing became of it, or if that is not known.
+    pub unused: Option<u64>,
     /// Verdicts on its links, sites and cells; none if it does not tell.
     pub parts: Option<Parts>,
 }
@@ -185,6 +191,7 @@ impl Heartbeat {
             None => (9, WITHOUT_PARTS),
             Some(parts) => (11, if parts.have_peers() { WITH_PEERS } else { WITH_PARTS }),
         };
+        let (pairs, format) = self.unused.map_or((pairs, format), |_| (pairs + 1, WITH_UNUSED));
         push(&mut body, Head::Map(Some(pairs)));
         number(&mut body, 0, format);
         push(&mut body, Head::Positive(1));
@@ -201,6 +208,9 @@ impl Heartbeat {
         push_text(&mut body, &reason(&self.why));
         if let Some(parts) = &self.parts {
             parts.push(&mut body);
+        }
+        if let Some(unused) = self.unused {
+            number(&mut body, 11, unused);
         }
         body
     }
@@ -229,13 +239,15 @@ impl Heartbeat {
     fn parse_body(body: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         let pairs = reader.pairs()?;
-        let (has_parts, have_peers) = match (pairs, reader.key(0)?.number()?) {
-            (9, WITHOUT_PARTS) => (false, false),
-            (11, WITH_PARTS) => (true, false),
-            (11, WITH_PEERS) => (true, true),
+        let (has_parts, have_peers, has_unused) = match (pairs, reader.key(0)?.number()?) {
+            (9, WITHOUT_PARTS) => (false, None, false),
+            (11, WITH_PARTS) => (true, Some(false), false),
+            (11, WITH_PEERS) => (true, Some(true), false),
+            (10, WITH_UNUSED) => (false, None, true),
+            (12, WITH_UNUSED) => (true, None, true),
             _ => return Err(Malformed),
         };
-        let heartbeat = Self {
+        let mut heartbeat = Self {
             fleet: PublicKey(*reader.key(1)?.array_of()?),
             gateway: GatewayName::new(reader.key(2)?.text()?).ok_or(Malformed)?,
             member: PublicKey(*reader.key(3)?.array_of()?),
@@ -244,10 +256,16 @@ impl Heartbeat {
             in_use: Some(reader.key(6)?.number()?).filter(|version| *version != 0),
             outcome: Outcome::of(reader.key(7)?.number()?).ok_or(Malformed)?,
             why: reader.key(8)?.text()?.to_owned(),
+            unused: None,
             parts: has_parts.then(|| Parts::parse(&mut reader, have_peers)).transpose()?,
         };
+        if has_unused {
+            heartbeat.unused = Some(reader.key(11)?.number()?);
+        }
         reader.end()?;
+        let is_unused = matches!(heartbeat.outcome, Outcome::TakenBack | Outcome::Refused);
         let is_whole = heartbeat.counter != 0
+            && heartbeat.unused.is_none_or(|version| version != 0 && is_unused)
             && (heartbeat.in_use.is_some() || heartbeat.outcome != Outcome::Confirmed)
             && reason(&heartbeat.why) == heartbeat.why;
         if is_whole { Ok(heartbeat) } else { Err(Malformed) }

@@ -100,6 +100,13 @@ impl Standing {
         })
     }
 
+    /// True if the gateway's word about a version that is not in use is about what is published. A box of an earlier release does not say which
+    /// version it is about: then the newest one is meant.
+    pub fn has_judged(&self) -> bool {
+        let unused = self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.unused);
+        unused.is_none_or(|unused| self.published.is_none_or(|published| unused >= published))
+    }
+
     /// Seconds since the newest heartbeat, if that is too long ago.
     pub fn stale(&self, now: u64) -> Option<u64> {
         let since = now.saturating_sub(self.heartbeat.as_ref()?.time);

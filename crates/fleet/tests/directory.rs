@@ -497,8 +497,13 @@ fn heartbeats_are_counted_and_what_is_withheld_or_put_back_is_noticed() {
         let member = Member { fleet: operator, name: name.clone(), identity: Identity::new(&[7; 32]) };
         let known = Known { fleet: operator, gateway: &name, member: member.identity.public() };
         let (mut box_side, mut operator_side, mut attacker) = (open(), open(), open());
-        let said =
-            |version, outcome| Said { in_use: Some(version), outcome, why: String::new(), parts: None };
+        let said = |version, outcome| Said {
+            in_use: Some(version),
+            outcome,
+            why: String::new(),
+            unused: None,
+            parts: None,
+        };
         let mut seen: Option<Vec<u8>> = None;
         let mut look = |now: u64| {
             let standing = Standing::look(&mut *operator_side, known, seen.as_deref(), None, now).unwrap();

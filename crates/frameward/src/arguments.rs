@@ -71,7 +71,8 @@ Examples:
         /// Do not look at this machine's interfaces
         #[arg(long)]
         offline: bool,
-        /// Also measure the cipher suites on this CPU: their speed, a faster choice, and whether antedating pays
+        /// Also measure the cipher suites on this CPU: their speed, a faster choice, and whether antedating pays; and what the
+        /// counters mean that a verdict names
         #[arg(long, conflicts_with = "offline")]
         verbose: bool,
         /// The configuration file (TOML)

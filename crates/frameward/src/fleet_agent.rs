@@ -127,8 +127,8 @@ impl Told {
     fn goes_now(&self, said: &Said, now: Instant) -> Option<bool> {
         let Some((before, due)) = &self.said else { return Some(true) };
         let is_news = before != said;
-        let is_of_verdicts =
-            (before.in_use, &before.outcome, &before.why) == (said.in_use, &said.outcome, &said.why);
+        let is_of_verdicts = (before.in_use, &before.outcome, &before.why, before.unused)
+            == (said.in_use, &said.outcome, &said.why, said.unused);
         let may_be_told = is_news && (!is_of_verdicts || self.news_at(now).1 < NEWS);
         (*due <= now || may_be_told).then_some(is_news)
     }
@@ -361,7 +361,7 @@ impl Agent {
                 self.change_over(&accepted, gateway, told, stop);
             }
             Err(AcceptError::Refused(refusal)) => {
-                self.seen.refused(refusal.to_string());
+                self.seen.refused(self.version_of(record), refusal.to_string());
                 // Whoever writes the directory writes no log: each reason is told once, until a record is accepted.
                 let kind = discriminant(&refusal);
                 if !told.refusals.contains(&kind) {
@@ -370,10 +370,16 @@ impl Agent {
                 }
             }
             Err(error) => {
-                self.seen.refused(error.to_string());
+                self.seen.refused(self.version_of(record), error.to_string());
                 error!(event = "fleet-record-refused", "{error}");
             }
         }
+    }
+
+    /// The version of a record, if the operator signed it for this gateway.
+    fn version_of(&self, record: &[u8]) -> Option<u64> {
+        let member = self.acceptor.member();
+        fleet::published(record, member.fleet, &member.name).map(|(_, version)| version)
     }
 
     fn change_over(
@@ -411,7 +417,8 @@ impl Agent {
                 }
             }
             Err(InstallError::Refused { findings, .. }) => {
-                self.seen.refused(findings.first().map_or_else(String::new, ToString::to_string));
+                let first = findings.first().map_or_else(String::new, ToString::to_string);
+                self.seen.refused(Some(version), first);
                 for finding in findings {
                     error!(event = "fleet-version-refused", version, "{finding}");
                 }
@@ -419,7 +426,7 @@ impl Agent {
             Err(error) => {
                 let is_taken_back = matches!(error, InstallError::TakenBack { .. });
                 let state = if is_taken_back { FleetState::TakenBack } else { FleetState::Refused };
-                self.seen.not_used(state, error.to_string());
+                self.seen.not_used(state, Some(version), error.to_string());
                 error!(event = "fleet-version-refused", version, "{error}");
             }
         }

@@ -121,7 +121,7 @@ fn count_start(folder: &ConfigurationFolder, trial: &Trial, seen: &Seen) {
         Ok(starts) if starts > STARTS => {
             let why = format!("the gateway began to start with it {STARTS} times, and ended each time");
             if take_back(folder, trial, &why) {
-                seen.taken_back(trial.before, why);
+                seen.taken_back(Some(trial.before), version, why);
             }
         }
         Ok(_) => {}

@@ -89,6 +89,7 @@ impl Plants {
             in_use: Some(version),
             outcome: Outcome::Confirmed,
             why: String::new(),
+            unused: None,
             parts: Some(Parts::new(parts)),
         };
         Standing {

@@ -37,6 +37,8 @@ const NO_FINDINGS: &[&str] = &[
     "MACsec frames (EtherType 0x88E5)",
     "LLDP and PTP peer delay",
     "the other box's own address",
+    "the doctor of the box with SCI ... is heard",
+    "MKPDUs of this link come from ...",
     // All is well.
     "...: ... frames sent protected; ...: ... received and verified",
     "of the peers that are there, since each came",

@@ -1,9 +1,10 @@
 //! Faults that prevent a secured link, for operators.
 
 use core::fmt;
+use core::time::Duration;
 
-use wire::Instant;
 use wire::mkpdu::Capability;
+use wire::{Ckn, Instant, Sci};
 
 use crate::cp::Cp;
 use crate::election::ElectedServer;
@@ -11,7 +12,7 @@ use crate::gaps::Gap;
 use crate::names::{Named, Names};
 use crate::observed_faults::{ForeignMkpdus, Observed};
 use crate::participants::Participants;
-use crate::reason::Refusal;
+use crate::reason::{Reason, Refusal};
 use crate::station::Station;
 use crate::terms::is_eligible;
 
@@ -26,8 +27,19 @@ pub enum Fault {
     TooManyPeers,
     /// Nobody is live, and MKPDUs under our CKN have wrong ICVs.
     WrongCak,
-    /// Nobody is live, and MKPDUs under another CKN are heard.
+    /// Nobody is live, and MKPDUs under another CKN are heard: of a station that belongs to the link, or nobody was live before.
     OtherCkn,
+    /// Nobody is live, though somebody was. A station that does not belong to the link speaks under another CKN.
+    Gone {
+        /// The member that was live last.
+        member: Sci,
+        /// Time since it was lost, if that is remembered.
+        ago: Option<Duration>,
+        /// The other station's SCI, as it says.
+        other: Sci,
+        /// The other CKN.
+        ckn: Ckn,
+    },
     /// Nobody is live, and MKPDUs with other algorithms are heard.
     OtherAgility,
     /// Only stations that do not belong to the link are live.
@@ -71,6 +83,16 @@ impl fmt::Display for Named<'_, Fault> {
             F::TooManyPeers => "more than 33 stations share this CAK: at least one is left out",
             F::WrongCak => "a station with the same CKN has another CAK: compare the cak of both ends",
             F::OtherCkn => "a station speaks under another CKN: compare the ckn of both ends",
+            F::Gone { member, ago, other, ckn } => {
+                write!(f, "member {} is gone", self.names.beside(*member))?;
+                if let Some(ago) = ago {
+                    write!(f, " for {} s", ago.as_secs())?;
+                }
+                return write!(
+                    f,
+                    ": check whether that box runs, and its cable; a station that is no member, {other}, speaks under another CKN, {ckn}: if it replaces that box, give it the same CAK file, else it is of another link"
+                );
+            }
             F::OtherAgility => {
                 "a station uses other key agreement algorithms than IEEE 802.1X-2020 knows"
             }
@@ -116,8 +138,8 @@ pub(crate) fn present(
     if principal.peers().live().next().is_none() {
         return Some(if recent(Observed::WrongCak) {
             Fault::WrongCak
-        } else if hears_other_ckn(participants, foreign, now) {
-            Fault::OtherCkn
+        } else if let Some(ckn) = other_ckn(participants, foreign, now) {
+            gone(station, participants, foreign.other_sci(), ckn, now).unwrap_or(Fault::OtherCkn)
         } else if foreign.has_other_agility(now) {
             Fault::OtherAgility
         } else if !participants.strangers(now).is_empty() {
@@ -149,9 +171,27 @@ pub(crate) fn present(
 }
 
 /// A CKN that has become ours meanwhile is not foreign.
-fn hears_other_ckn(participants: &Participants, foreign: &ForeignMkpdus, now: Instant) -> bool {
-    let is_ours = |ckn| participants.all().iter().any(|participant| participant.ckn() == ckn);
-    foreign.other_ckn(now).is_some_and(|ckn| !is_ours(ckn))
+fn other_ckn(participants: &Participants, foreign: &ForeignMkpdus, now: Instant) -> Option<Ckn> {
+    let is_ours = |ckn: &Ckn| participants.all().iter().any(|participant| participant.ckn() == *ckn);
+    foreign.other_ckn(now).filter(|ckn| !is_ours(ckn))
+}
+
+/// The loss of the member that was live last, if the other CKN is not that of a station of this link: a member that speaks under
+/// another CKN is no lost one.
+fn gone(
+    station: &Station,
+    participants: &Participants,
+    other: Option<Sci>,
+    ckn: Ckn,
+    now: Instant,
+) -> Option<Fault> {
+    let (member, other) = participants.last_live().zip(other)?;
+    if participants.is_known(station.settings(), other) {
+        return None;
+    }
+    let changes = station.changes();
+    let lost = changes.iter().rev().find(|change| change.reason == Reason::PeerLost { sci: member });
+    Some(Fault::Gone { member, ago: lost.map(|change| now.since(change.at)), other, ckn })
 }
 
 const fn refused(why: Refusal) -> &'static str {

@@ -69,8 +69,14 @@ impl Membership {
         }
         self.seen.push(sci);
     }
+
+    /// The station that was live last under the preferred CAK.
+    pub(crate) fn last_live(&self) -> Option<Sci> {
+        self.seen.last().copied()
+    }
+
     /// True if this station belongs to the link.
-    fn is_known(&self, settings: &Settings, sci: Sci) -> bool {
+    pub(crate) fn is_known(&self, settings: &Settings, sci: Sci) -> bool {
         if settings.peers.is_empty() { self.seen.contains(&sci) } else { settings.peers.contains(&sci) }
     }
 

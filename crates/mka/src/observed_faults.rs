@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wire::{Ckn, Instant};
+use wire::{Ckn, Instant, Sci};
 
 use crate::timers::FAULT_HOLD;
 
@@ -84,13 +84,17 @@ impl ParticipantFaults {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ForeignMkpdus {
     other_ckn: (Option<Ckn>, FaultTimer),
+    /// The SCI in the MKPDU with that CKN, as it says. A program that goes on hears it again within seconds.
+    #[serde(skip)]
+    other_sci: Option<Sci>,
     other_agility: FaultTimer,
 }
 
 impl ForeignMkpdus {
     /// Records another CKN. True if operators should be told.
-    pub(crate) fn note_ckn(&mut self, now: Instant, ckn: Ckn) -> bool {
+    pub(crate) fn note_ckn(&mut self, now: Instant, ckn: Ckn, sci: Sci) -> bool {
         self.other_ckn.0 = Some(ckn);
+        self.other_sci = Some(sci);
         self.other_ckn.1.note(now)
     }
 
@@ -102,6 +106,11 @@ impl ForeignMkpdus {
     /// The other CKN that was heard last, if that was recently.
     pub(crate) fn other_ckn(&self, now: Instant) -> Option<Ckn> {
         self.other_ckn.0.filter(|_| self.other_ckn.1.is_recent(now))
+    }
+
+    /// The SCI that spoke under it.
+    pub(crate) const fn other_sci(&self) -> Option<Sci> {
+        self.other_sci
     }
 
     pub(crate) fn has_other_agility(&self, now: Instant) -> bool {

@@ -140,6 +140,16 @@ impl Participants {
         self.membership.strangers(now)
     }
 
+    /// The station that was live last under the preferred CAK.
+    pub(crate) fn last_live(&self) -> Option<Sci> {
+        self.membership.last_live()
+    }
+
+    /// True if this station belongs to the link.
+    pub(crate) fn is_known(&self, settings: &Settings, sci: Sci) -> bool {
+        self.membership.is_known(settings, sci)
+    }
+
     /// True if this participant misses a station and announces that to members that may not know it.
     pub(crate) fn says_that_it_misses(&self, settings: &Settings, participant: &Participant) -> bool {
         self.in_order.first().is_some_and(|first| first.id() == participant.id())

@@ -206,6 +206,9 @@ impl RelationReport {
     }
 }
 
+/// Counter of frames in clear whose verified twin came behind.
+pub const CLEAR_TWIN: &str = "InPktsClearTwin";
+
 impl CellReport {
     /// Whether frames are protected and verified in the kernel; none if nobody has looked.
     pub fn in_kernel(&self) -> Option<bool> {
@@ -325,6 +328,12 @@ impl CellReport {
                 "Fieldbus {name}: cyclic frames come in clear, {frames} since the last verified one, and are discarded: the other gateway is not on their path, or has mode = \"shadow\"."
             );
             findings.push(Finding::new(State::ClearFrames, level, text));
+        }
+        if let Some((_, twins)) = recent.discards.iter().find(|(name, _)| name == CLEAR_TWIN) {
+            let text = format!(
+                "Fieldbus {name}: the other gateway is in shadow mode: its cyclic frames come in clear beside protected ones, {twins} in the last ten seconds, and are discarded (InPktsClearRefused, InPktsClearTwin). Set mode = \"protect\" there, too."
+            );
+            findings.push(Finding::attention(State::ClearFrames, text));
         }
         findings
     }

@@ -13,6 +13,9 @@ pub struct FleetReport {
     /// Why it is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The version that was taken back or refused, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused: Option<u64>,
     /// The box's own configuration, which leads to the fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,

@@ -10,6 +10,9 @@ const PNS: u64 = 1 << 32;
 /// Discards that are named in a verdict.
 const NAMED: usize = 3;
 
+/// Milliseconds for which an MKPDU shows that its peer is there: it sends one every two seconds.
+const HEARD_NOW_MS: u64 = 4_500;
+
 /// Facts for a verdict, beside the report.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -51,6 +54,7 @@ pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern
         settings(&report.secy, &mut findings);
     }
     findings.extend([&report.plain, &report.protected].into_iter().filter_map(unguarded));
+    findings.extend(cover(report, &facts.recent));
     findings.extend(facts.recent.unfilled.map(|count| unfilled(report, count, facts.machine_end.as_deref())));
     findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
@@ -62,6 +66,22 @@ pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern
 pub(super) fn unread() -> Finding {
     let text = "Its worker does not answer, so nothing shows whether frames pass; the counters are those of before. If this lasts, restart the gateway.";
     Finding::alarm(State::Waiting, text)
+}
+
+/// Holes of cover: ticks without a frame, and replies that leave when machines send.
+fn cover(report: &LinkReport, recent: &RecentTraffic) -> Vec<Finding> {
+    let gaps = recent.ticks_missed.map(|(missed, ticks)| {
+        let text = format!(
+            "Cover has gaps: {missed} of {ticks} ticks of the last minute had no frame (OutTicksMissed), so the network sees when this box is busy. Give the workers CPUs of their own (cpus in [gateway]), or lower the rate in [link.cover]."
+        );
+        Finding::attention(State::CoverGaps, text)
+    });
+    let has_peer = report.is_agreed() || recent.is_fresh();
+    let alone = (recent.is_cover_alone && has_peer).then(|| {
+        let text = "Cover leaves here, and no frame of padding alone has come for a minute (InPktsPadding): the other end sends no cover, so a reply tells that something came; or its machine fills every frame. Set [link.cover] at both ends.";
+        Finding::attention(State::WeakSettings, text)
+    });
+    gaps.into_iter().chain(alone).collect()
 }
 
 /// Why no frame passes at all.
@@ -183,8 +203,13 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
     let has_peer = agreed.is_some() || recent.is_fresh();
     if let Some(count) = recent.clear.filter(|_| !has_peer) {
         let level = if recent.unanswered.is_some() { Level::Alarm } else { Level::Attention };
+        // Only static keys have the setting.
+        let cure = match report.mka {
+            None => "has a gateway, and protect_frames = true",
+            Some(_) => "has its gateway, and whether that is bypassed",
+        };
         let text = format!(
-            "Frames come in clear, {count} {}, and are discarded; no valid frame comes. Check whether the other end has a gateway, and protect_frames = true.",
+            "Frames come in clear, {count} {}, and are discarded; no valid frame comes. Check whether the other end {cure}.",
             since(recent)
         );
         findings.push(Finding::new(State::ClearFrames, level, text));
@@ -202,15 +227,28 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
         // Some peer answers, which says nothing of the others.
         None => findings.extend(recent.scs.iter().filter_map(|sc| silent_sc(report, sc, recent))),
     }
-    findings.extend(recent.clear.filter(|_| has_peer).map(|count| clear_of_stranger(count, recent)));
+    let has_keys = agreed.is_some_and(is_heard_now);
+    let of_clear = recent.clear.filter(|_| has_peer);
+    findings.extend(of_clear.map(|count| clear_beside_peer(count, has_keys, recent)));
 }
 
-/// Frames in clear where the other end has the keys: they are of a station beside it, and no reason for an alarm.
-fn clear_of_stranger(count: u64, recent: &RecentTraffic) -> Finding {
-    let text = format!(
-        "Frames come in clear, {count} {}, and are discarded. The peer has the keys, so another station sends them: a switch (STP, LLDP), or a machine that is not behind its gateway.",
-        since(recent)
-    );
+/// Whether a live peer's MKPDUs come now. Live members count for six seconds after their last one.
+fn is_heard_now(mka: &MkaReport) -> bool {
+    mka.members.iter().any(|member| member.live && member.heard_ms_ago < HEARD_NOW_MS)
+}
+
+/// Frames in clear where valid ones came lately, or a peer is there: no reason for an alarm. A peer with the keys does not send them; one that
+/// was bypassed since, or has no keys yet, may.
+fn clear_beside_peer(count: u64, has_keys: bool, recent: &RecentTraffic) -> Finding {
+    let sender = match has_keys {
+        true => {
+            "The peer has the keys, so another station sends them: a switch (STP, LLDP), or a machine that is not behind its gateway."
+        }
+        false => {
+            "Nothing shows now that the other end has the keys: its gateway may be bypassed, or another station sends them (STP, LLDP). Check that gateway."
+        }
+    };
+    let text = format!("Frames come in clear, {count} {}, and are discarded. {sender}", since(recent));
     Finding::attention(State::ClearFrames, text)
 }
 
@@ -432,7 +470,7 @@ pub(super) fn discards(recent: &RecentTraffic) -> Option<Finding> {
         recent.discards.iter().take(NAMED).map(|(name, count)| format!("{name} {count}")).collect();
     let more = if recent.discards.len() > NAMED { " and others" } else { "" };
     let text = format!(
-        "Frames were discarded in the last ten seconds: {}{more}. status explains each counter.",
+        "Frames were discarded in the last ten seconds: {}{more}. frameward status --verbose explains each counter.",
         named.join(", ")
     );
     Some(Finding::attention(State::Discards, text))

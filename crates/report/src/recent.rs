@@ -39,6 +39,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(300);
 /// Pauses as long as the longest one so far that a peer has before it counts as silent.
 const PAUSES: u32 = 5;
+/// Time over which ticks of cover are counted.
+const COVERED: Duration = Duration::from_secs(60);
+/// Interval between two looks, and some more.
+const LOOKED_EVERY: Duration = Duration::from_secs(2);
+/// Ticks without a frame that are no chance.
+const ENOUGH_MISSED: u64 = 10;
 /// For how long valid frames are news.
 pub(crate) const FRESH: Duration = Duration::from_secs(60);
 
@@ -55,10 +61,41 @@ pub struct Counted {
     pub no_sa: u64,
     /// MACsec frames of unknown SCIs that passed to stations.
     pub passed: u64,
-    /// All discards, by name.
+    /// All discards, by name; of a cell also the twins among them ([`super::cell::CLEAR_TWIN`]).
     pub discards: BTreeMap<String, u64>,
     /// Frames of the machine whose checksum was unfilled, of those that were looked at.
     pub unfilled: u64,
+    /// Ticks of cover.
+    pub cover: CountedCover,
+}
+
+/// Counters of cover at a constant rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CountedCover {
+    /// Frames that left at their tick.
+    pub sent: u64,
+    /// Ticks without a frame.
+    pub missed: u64,
+    /// Frames that came and held nothing.
+    pub empty: u64,
+}
+
+impl CountedCover {
+    fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(before.sent),
+            missed: self.missed.saturating_sub(before.missed),
+            empty: self.empty.saturating_sub(before.empty),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            missed: self.missed + other.missed,
+            empty: self.empty + other.empty,
+        }
+    }
 }
 
 impl Counted {
@@ -241,6 +278,8 @@ pub struct RecentCounters {
     discards: VecDeque<(Duration, BTreeMap<String, u64>)>,
     /// Unfilled checksums in each second.
     unfilled: VecDeque<(Duration, u64)>,
+    /// Cover in each second, since it is on.
+    cover: VecDeque<(Duration, CountedCover)>,
 }
 
 /// Failures of one SC's frames.
@@ -295,6 +334,10 @@ pub struct RecentTraffic {
     pub discards: Vec<(String, u64)>,
     /// Unfilled checksums of the last half minute, if they are no chance.
     pub unfilled: Option<u64>,
+    /// Ticks without a frame of those of the last minute, and all of them, if more than one in a hundred is missed.
+    pub ticks_missed: Option<(u64, u64)>,
+    /// Cover has left for a minute, and no frame has come that held nothing.
+    pub is_cover_alone: bool,
 }
 
 impl RecentTraffic {
@@ -353,6 +396,15 @@ impl RecentCounters {
         if unfilled > 0 {
             self.unfilled.push_back((now, unfilled));
         }
+        // Ticks without any frame are those of a link that has no key, or no cover any more.
+        let cover = counted.cover.since(before.cover);
+        match cover.sent {
+            0 => self.cover.clear(),
+            _ => self.cover.push_back((now, cover)),
+        }
+        while self.cover.front().is_some_and(|(at, _)| now.saturating_sub(*at) > COVERED) {
+            self.cover.pop_front();
+        }
         while self.unfilled.front().is_some_and(|(at, _)| now.saturating_sub(*at) > UNFILLED) {
             self.unfilled.pop_front();
         }
@@ -395,6 +447,10 @@ impl RecentCounters {
         discards.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let unfilled =
             self.unfilled.iter().filter(|(at, _)| ago(*at) <= UNFILLED).map(|(_, count)| count).sum();
+        let cover = self.cover.iter().fold(CountedCover::default(), |sum, (_, cover)| sum.and(*cover));
+        let ticks = cover.sent + cover.missed;
+        let is_gappy = cover.missed >= ENOUGH_MISSED && 100 * cover.missed > ticks;
+        let is_whole = self.cover.front().is_some_and(|(at, _)| ago(*at) + LOOKED_EVERY >= COVERED);
         RecentTraffic {
             watched: self.began.map(ago).unwrap_or_default(),
             valid: self.valid.map(ago),
@@ -406,6 +462,8 @@ impl RecentCounters {
             passed: self.passed.of(now, self.valid),
             discards,
             unfilled: Some(unfilled).filter(|unfilled| *unfilled >= ENOUGH_UNFILLED),
+            ticks_missed: is_gappy.then_some((cover.missed, ticks)),
+            is_cover_alone: is_whole && cover.empty == 0,
         }
     }
 }

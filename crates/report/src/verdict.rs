@@ -10,6 +10,7 @@
 //! | `PNs run out` | attention | a quarter of the key's PNs is left |
 //! | `forged headers` | attention | a peer's packets were changed on their way to a site |
 //! | `no standby` | attention | the other box of a site's LAN is not heard, or does not take over from this one; or both forward |
+//! | `cover gaps` | attention | with cover: more than one tick in a hundred of the last minute had no frame |
 //! | `disk stalled` | attention | leases or floors cannot be written, or late |
 //! | `unanswered` | attention | a site's peer that does not say what it got: frames are sent, and none comes |
 //! | `express silent` | attention | express frames of a peer came, and come no more; others do |
@@ -24,7 +25,7 @@
 //! | `late frames` | alarm, attention | every frame of a peer is late: it began anew, or somebody replays |
 //! | `sci differs`, `an differs` | alarm, attention | frames come for which there is no SA |
 //! | `sci in use` | alarm, attention | another station has the SCI of this one |
-//! | `clear frames` | alarm, attention | frames come in clear, and no others; or a stranger's, beside a peer that has the keys |
+//! | `clear frames` | alarm, attention | frames come in clear, and no others; or beside valid ones or a peer: a stranger's, or of a bypassed gateway |
 //! | `wrong CAK`, `wrong CKN` | alarm | MKPDUs under another key, or another name |
 //! | `no keys` | alarm, attention | nothing is sent, or nothing can be verified: there is no SA |
 //! | `PNs used up` | alarm | nothing is sent |
@@ -51,6 +52,7 @@ pub enum State {
     PnsRunOut,
     ForgedHeaders,
     NoStandby,
+    CoverGaps,
     DiskStalled,
     PartialMesh,
     Stranger,
@@ -91,6 +93,7 @@ impl State {
             Self::PnsRunOut => "PNs run out",
             Self::ForgedHeaders => "forged headers",
             Self::NoStandby => "no standby",
+            Self::CoverGaps => "cover gaps",
             Self::DiskStalled => "disk stalled",
             Self::PartialMesh => "partial mesh",
             Self::Stranger => "stranger",

@@ -171,7 +171,10 @@ fn wrong_master_keys_are_refused() {
         (line("copy.key"), "fallback_master_key_file holds the key of master_key_file"),
         (line("open.key"), "can be read by others"),
         (line("none.key"), "make one with: frameward keygen fieldbus"),
-        ("fallback_master_key_file = [\"new.key\", \"copy.key\"]\n".to_owned(), "expected a string"),
+        (
+            "fallback_master_key_file = [\"new.key\", \"copy.key\"]\n".to_owned(),
+            "fallback_master_key_file takes path of a file",
+        ),
         (line("new.key") + &line("copy.key"), "duplicate key; correct this line"),
     ];
     for (lines, expected) in rows {

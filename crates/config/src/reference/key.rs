@@ -15,14 +15,14 @@ pub(crate) struct Section {
     /// Its meaning, in sentences.
     pub(super) meaning: &'static str,
     /// Its keys, the needed ones first.
-    pub(super) keys: &'static [Key],
+    pub(crate) keys: &'static [Key],
 }
 
 /// A key of a section.
 #[derive(Clone, Copy)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     pub(super) absent: Absent,
     /// Its effect, in sentences.
     pub(super) meaning: &'static str,
@@ -96,7 +96,7 @@ impl Section {
 
 impl Kind {
     /// In words, with the range.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self {
             Self::Switch => "`true` or `false`".to_owned(),
             Self::Numbers(numbers) => {
@@ -137,7 +137,7 @@ impl Absent {
     }
 
     /// In words.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self {
             Self::Needed => "required".to_owned(),
             Self::NeededIf(when) => format!("required {when}"),

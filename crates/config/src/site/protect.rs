@@ -240,7 +240,7 @@ public_key = "{:064x}"
                 "",
                 "protect = true\nfragment = \"on\"",
                 MKA,
-                "9: unknown key \"fragment\"; remove it or use one of name, lan,",
+                "9: unknown key \"fragment\" here: it belongs to [[link]]; remove it or use one of name, lan,",
             ),
             ("", "protect = true", &format!("{MKA}\n{link}"), ""),
         ];

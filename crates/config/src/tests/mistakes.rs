@@ -29,7 +29,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "floor",
         "18: unknown key \"floor\"; remove it or use one of an, sci, key_file, ssci, salt, replay_floor",
     ),
-    ("\"press-line\"", "3", "2: invalid type: integer `3`, expected a string; correct this line"),
+    (
+        "\"press-line\"",
+        "3",
+        "2: name takes text in quotes: 1 to 32 of a-z, 0-9, _ and -, a letter or digit first; correct this line",
+    ),
     ("\"press-line\"", "net0 # unquoted", "2: text stands in quotes: name = \"net0\""),
     ("\"press-line\"", "1eth", "2: text stands in quotes: name = \"1eth\""),
     ("\"press-line\"", "/dev/x", "2: text stands in quotes: name = \"/dev/x\""),
@@ -102,7 +106,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "allow_experimental = false",
         "http = 9464",
-        "3: invalid type: integer `9464`, expected a string; correct this line",
+        "3: http takes text in quotes: IP address and port; correct this line",
     ),
     (
         "allow_experimental = false",

@@ -14,6 +14,7 @@ use wire::{MacAddr, Sci};
 use super::exam::{Exam, Outcome, Party, Peers, Setup};
 use super::frame::Status;
 use super::keys::MacKey;
+use super::machine::{Machine, Misplaced, Recogniser};
 use super::{Finding, Options};
 use config::check::Mtus;
 use config::{Keys, Link, Site, StaticSa, StaticSas};
@@ -35,33 +36,8 @@ pub(super) struct Seen {
     pub(super) lost_here: u64,
     /// Frames of the machine whose checksum the kernel says is left to hardware.
     pub(super) unfilled: u64,
-}
-
-/// The plain port, listened to: what the kernel says of checksums there.
-struct Machine {
-    pool: Pool,
-    port: AfPacket,
-    burst: Burst,
-}
-
-impl Machine {
-    /// None if it cannot be opened: what is wrong with it is told among local findings.
-    fn open(plain: &str) -> Option<Self> {
-        let (pool, port) = open_observer(plain).ok()?;
-        Some(Self { pool, port, burst: Burst::new() })
-    }
-
-    /// Makes room for frames to come.
-    fn hear(&mut self) {
-        self.port.receive(&mut self.pool, &mut self.burst);
-        self.burst.give_all(&mut self.pool);
-        self.port.housekeep(&mut self.pool);
-    }
-
-    fn unfilled(&mut self) -> u64 {
-        self.hear();
-        self.port.counters().rx_checksums_completed
-    }
+    /// The first frame at the plain port that belongs on the protected side.
+    pub(super) misplaced: Option<Misplaced>,
 }
 
 /// Examines the path of a link until both ends are through, or nobody answers. The port is closed at the end, and the
@@ -83,7 +59,8 @@ pub(super) fn examine(
     })?;
     let own = setup.own.sci;
     let mut lans = OwnLans::open(sites, setup.mac);
-    let mut machine = Machine::open(&link.plain);
+    let recogniser = Recogniser::new(link, setup.peers.clone(), own, setup.mac);
+    let mut machine = Machine::open(&link.plain, recogniser);
     let start = Instant::now();
     let (mut received, mut out) = (Burst::new(), Burst::new());
     let mut exam = Exam::new(setup, Duration::ZERO);
@@ -111,8 +88,9 @@ pub(super) fn examine(
         if let Some(outcome) = exam.poll_outcome(now) {
             let counters = port.counters();
             let lost_here = counters.rx_kernel_dropped + counters.rx_no_chunk + counters.rx_super_frames;
-            let unfilled = machine.map_or(0, |mut machine| machine.unfilled());
-            return Ok(Seen { outcome, own, lost_here, unfilled });
+            let unfilled = machine.as_mut().map_or(0, Machine::unfilled);
+            let misplaced = machine.and_then(|machine| machine.misplaced());
+            return Ok(Seen { outcome, own, lost_here, unfilled, misplaced });
         }
         if !exam.is_met()
             && let Some(site) = lans.hear(now)

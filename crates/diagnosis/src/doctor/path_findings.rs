@@ -10,6 +10,7 @@ use suite::CipherSuite;
 
 use super::exam::{End, Outcome, TagFate};
 use super::frame::{EXPERIMENT, ReceiveRecord};
+use super::machine::Misplaced;
 use super::path::{DIVIDES, EXPRESS, PADS, Seen, facts};
 use super::targets::{self, Meaning};
 use super::{Direction, Figures, Finding};
@@ -34,6 +35,7 @@ fn direction(mtu: Option<u16>, sent: u32, tally: ReceiveRecord) -> Direction {
 pub(super) fn findings(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     let outcome = &seen.outcome;
     let mut findings = Vec::new();
+    findings.extend(seen.misplaced.map(|frame| exchanged(link, frame)));
     peer::rejections(link, seen, &mut findings);
     match (outcome.end, figures(outcome)) {
         (End::Unanswered, _) | (_, None) if outcome.peer.is_none() => {
@@ -66,6 +68,21 @@ pub(super) fn findings(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// A peer's frames come to the plain port: the two ports are exchanged, or the network reaches both.
+fn exchanged(link: &Link, frame: Misplaced) -> Finding {
+    let Link { plain, protected, .. } = link;
+    let what = match frame {
+        Misplaced::Doctor(sci) => format!("the doctor of the box with SCI {sci} is heard"),
+        Misplaced::Mkpdu(source) => format!("MKPDUs of this link come from {source}"),
+    };
+    Finding::problem(
+        "ports",
+        format!(
+            "on {plain}, the machine's side, {what}, which belong on {protected}: are the ports exchanged? Exchange their cables, or plain and protected in the configuration; if they are right, find where the network reaches the machine past this box"
+        ),
+    )
 }
 
 /// Findings about a cell's frames: two doctors that hear each other do so in frames of the usual EtherType.

@@ -1,8 +1,8 @@
-//! Verdicts on a gateway's links, sites and cells, as heartbeats of formats 2 and 3 have them: the worst first, and a bounded number.
+//! Verdicts on a gateway's links, sites and cells, as heartbeats of formats 2 to 4 have them: the worst first, and a bounded number.
 //!
 //! ```text
 //!  part:  array of 4:  0 link, 1 site, 2 cell    its name    0 good, 1 idle, 2 attention, 3 alarm    the state, in a word
-//!  or array of 7, in format 3 alone, and besides:  its peers ([`Peers`])
+//!  or array of 7, in formats 3 and 4 alone, and besides:  its peers ([`Peers`])
 //! ```
 //!
 //! The state is the word alone, such as `keys differ`: the sentence behind it names stations and addresses, and stays on the gateway. One part
@@ -149,7 +149,8 @@ impl Parts {
         push(body, Head::Positive(self.left_out));
     }
 
-    pub(super) fn parse(reader: &mut Reader<'_>, have_peers: bool) -> Result<Self, Malformed> {
+    /// Parses them. `have_peers` is for formats that say whether a part has peers.
+    pub(super) fn parse(reader: &mut Reader<'_>, have_peers: Option<bool>) -> Result<Self, Malformed> {
         let count = reader.key(9)?.array()?;
         if count > MOST_PARTS {
             return Err(Malformed);
@@ -176,7 +177,8 @@ impl Parts {
             told.push(part);
         }
         let parts = Self { told, left_out: reader.key(10)?.number()? };
-        if parts.have_peers() == have_peers { Ok(parts) } else { Err(Malformed) }
+        let is_as_said = have_peers.is_none_or(|have_peers| parts.have_peers() == have_peers);
+        if is_as_said { Ok(parts) } else { Err(Malformed) }
     }
 }
 

@@ -22,6 +22,7 @@ fn heartbeat(counter: u64) -> Heartbeat {
         in_use: Some(17),
         outcome: Outcome::Confirmed,
         why: String::new(),
+        unused: None,
         parts: None,
     }
 }
@@ -89,6 +90,8 @@ fn what_makes_no_sense_is_no_heartbeat() {
     };
     malformed(&|it| it.counter = 0);
     malformed(&|it| it.in_use = None);
+    malformed(&|it| it.unused = Some(18));
+    malformed(&|it| (it.outcome, it.unused) = (Outcome::Refused, Some(0)));
     // A reason goes to a terminal.
     let told =
         Heartbeat {
@@ -369,4 +372,26 @@ fn the_fuzzers_corpus_has_a_heartbeat_with_peers() {
         told_so(Parts::new(vec![press, part(PartKind::Cell, "cell-4", PartLevel::Alarm, "no session")]));
     let expected = [&[8], beat.sign(&identity(7)).as_slice()].concat();
     assert_eq!(std::fs::read(path).ok(), Some(expected.clone()), "{}", hex::encode(&expected));
+}
+
+/// A heartbeat names the version that was taken back, with parts, peers or neither; those that name none keep their format.
+#[test]
+fn a_heartbeat_names_the_version_that_is_not_in_use() {
+    let bare = part(PartKind::Link, "line", PartLevel::Alarm, "keys differ");
+    let with_peers = Part { peers: Some(Peers::new([Some("crane")], ["saw"])), ..bare.clone() };
+    for (parts, before) in [
+        (None, WITHOUT_PARTS),
+        (Some(Parts::new(vec![bare])), WITH_PARTS),
+        (Some(Parts::new(vec![with_peers])), WITH_PEERS),
+    ] {
+        let of =
+            |unused| Heartbeat { outcome: Outcome::TakenBack, unused, parts: parts.clone(), ..heartbeat(9) };
+        for (unused, format) in [(None, before), (Some(18), WITH_UNUSED), (Some(u64::MAX), WITH_UNUSED)] {
+            let octets = of(unused).sign(&identity(7));
+            assert_eq!(Heartbeat::parse(&octets), Ok(of(unused)));
+            // The map's length, key 0, the format.
+            assert_eq!(of(unused).body()[1..3], [0, format as u8]);
+            assert!(octets.len() <= HEARTBEAT_OCTETS);
+        }
+    }
 }

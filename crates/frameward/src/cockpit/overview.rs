@@ -145,6 +145,8 @@ impl State {
         let Some(heartbeat) = &standing.heartbeat else { return Self::NeverHeard };
         match heartbeat.outcome {
             _ if standing.stale(now).is_some() => Self::Stale,
+            // Its word about the version before says nothing of the published one.
+            Outcome::TakenBack | Outcome::Refused if !standing.has_judged() => Self::Waiting,
             Outcome::TakenBack => Self::TakenBack,
             Outcome::Refused => Self::Refused,
             Outcome::Confirmed if standing.is_confirmed() => Self::Confirmed,

@@ -57,7 +57,7 @@ impl Agent {
             Reloaded::Taken => self.seen.confirmed(version),
             Reloaded::NoGateway => self.seen.waits(),
             Reloaded::Refused(why) | Reloaded::Unknown(why) => {
-                self.seen.refused(format!("not taken from its folder yet: {why}"));
+                self.seen.refused(version, format!("not taken from its folder yet: {why}"));
             }
         }
         told.reloaded(&reloaded);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fleet::install::Trial;
 use fleet::{Outcome, Said};
 use report::FleetReport;
 pub use report::FleetState;
@@ -17,6 +18,8 @@ struct Now {
     version: Option<u64>,
     state: FleetState,
     why: Option<String>,
+    /// The version that was taken back or refused, if that is known.
+    unused: Option<u64>,
     answered: Option<Instant>,
     away: Option<String>,
     /// The version that the gateway does not start with.
@@ -38,11 +41,12 @@ impl Seen {
 
     /// Goes on with what was seen in the program before.
     pub(crate) fn go_on(&self, before: FleetReport) {
-        let FleetReport { version, state, why, file: _, directory_answered_seconds, directory_away } = before;
+        let FleetReport { version, state, why, unused, file: _, directory_answered_seconds, directory_away } =
+            before;
         let mut now = self.now();
         // An agent that had ended begins anew with this program.
         if state != FleetState::AgentEnded {
-            (now.version, now.state, now.why) = (version, state, why);
+            (now.version, now.state, now.why, now.unused) = (version, state, why, unused);
         }
         let answered = directory_answered_seconds.map(Duration::from_secs);
         now.answered = answered.and_then(|since| Instant::now().checked_sub(since));
@@ -67,7 +71,7 @@ impl Seen {
     /// No gateway runs that could have a version.
     pub(super) fn waits(&self) {
         let mut now = self.now();
-        (now.version, now.state, now.why) = (None, FleetState::Waits, None);
+        (now.version, now.state, now.why, now.unused) = (None, FleetState::Waits, None, None);
     }
 
     /// The gateway has this version. What became of a newer one before stays told.
@@ -76,31 +80,38 @@ impl Seen {
         let is_told = now.version == version && now.state == FleetState::TakenBack;
         now.version = version;
         if version.is_some() && !is_told {
-            (now.state, now.why) = (FleetState::Confirmed, None);
+            (now.state, now.why, now.unused) = (FleetState::Confirmed, None, None);
         }
     }
 
     /// The gateway does not start with this version, which it has.
     pub fn does_not_start(&self, version: u64, why: String) {
         let mut now = self.now();
-        now.unusable = Some(version);
+        (now.unusable, now.unused) = (Some(version), Some(version));
         (now.version, now.state, now.why) = (None, FleetState::Refused, Some(why));
     }
 
-    /// This version is in use, since the gateway did not start with the next one.
-    pub fn taken_back(&self, before: u64, why: String) {
-        self.version(Some(before), FleetState::TakenBack, Some(why));
+    /// This version, or none, is in use, since `unused` was taken back.
+    pub fn taken_back(&self, in_use: Option<u64>, unused: u64, why: String) {
+        self.now().version = in_use;
+        self.not_used(FleetState::TakenBack, Some(unused), why);
     }
 
-    /// A newer version than the one in use cannot be.
-    pub(super) fn refused(&self, why: String) {
-        self.not_used(FleetState::Refused, why);
+    /// A newer version than the one in use cannot be: which one, if that is known.
+    pub(super) fn refused(&self, unused: Option<u64>, why: String) {
+        self.not_used(FleetState::Refused, unused, why);
+    }
+
+    /// A version on trial waits for a restart, and the one before is in use.
+    pub(super) fn refused_on_trial(&self, trial: &Trial, why: String) {
+        self.now().version = Some(trial.before);
+        self.refused(Some(trial.version), why);
     }
 
     /// The same, with what became of it.
-    pub(super) fn not_used(&self, state: FleetState, why: String) {
+    pub(super) fn not_used(&self, state: FleetState, unused: Option<u64>, why: String) {
         let mut now = self.now();
-        (now.state, now.why) = (state, Some(why));
+        (now.state, now.why, now.unused) = (state, Some(why), unused);
     }
 
     /// True if the gateway does not start with this version.
@@ -108,10 +119,10 @@ impl Seen {
         self.now().unusable == Some(version)
     }
 
-    /// The version that is in use, what it is, and why.
-    pub(super) fn version(&self, version: Option<u64>, state: FleetState, why: Option<String>) {
+    /// The version that is in use, and what it is.
+    pub(super) fn version(&self, version: u64, state: FleetState) {
         let mut now = self.now();
-        (now.version, now.state, now.why) = (version, state, why);
+        (now.version, now.state, now.why, now.unused) = (Some(version), state, None, None);
     }
 
     /// The agent has ended, though its gateway runs.
@@ -130,7 +141,8 @@ impl Seen {
             FleetState::Refused => Outcome::Refused,
             FleetState::OnTrial | FleetState::AgentEnded | FleetState::Unknown => return None,
         };
-        Some(Said { in_use: now.version, outcome, why: now.why.clone().unwrap_or_default(), parts: None })
+        let why = now.why.clone().unwrap_or_default();
+        Some(Said { in_use: now.version, outcome, why, unused: now.unused, parts: None })
     }
 
     /// For the report.
@@ -140,6 +152,7 @@ impl Seen {
             version: now.version,
             state: now.state,
             why: now.why.clone(),
+            unused: now.unused,
             file: now.file.as_ref().map(|file| file.display().to_string()),
             directory_answered_seconds: now.answered.map(|answered| answered.elapsed().as_secs()),
             directory_away: now.away.clone(),

@@ -462,7 +462,7 @@ fn verdicts_that_come_and_go_fill_no_directory() {
     let said = |in_use, level| {
         let (kind, name, state) = (PartKind::Link, "line".to_owned(), "one way".to_owned());
         let parts = Some(Parts::new(vec![Part { kind, name, level, state, peers: None }]));
-        Said { in_use: Some(in_use), outcome: Outcome::Confirmed, why: String::new(), parts }
+        Said { in_use: Some(in_use), outcome: Outcome::Confirmed, why: String::new(), unused: None, parts }
     };
     let (mut told, begin) = (Told::default(), Instant::now());
     let mut tell = |at: Duration, said: Said| {

@@ -22,7 +22,7 @@ impl Agent {
         stop: &AtomicBool,
     ) {
         told.reload = None;
-        self.seen.version(Some(trial.version), FleetState::OnTrial, None);
+        self.seen.version(trial.version, FleetState::OnTrial);
         match reload(gateway, told) {
             Reloaded::Taken => {
                 told.is_unloaded = false;
@@ -66,7 +66,7 @@ impl Agent {
             keys.join(", ")
         );
         // Until then it runs with the other one, and then with none.
-        self.seen.version(None, FleetState::TakenBack, Some(format!("{why}; {ends}")));
+        self.seen.taken_back(None, version, format!("{why}; {ends}"));
         told.ends = Some(format!("version {version} is taken back, and {ends}"));
     }
 
@@ -87,7 +87,7 @@ impl Agent {
         let why =
             format!("{cannot}; restart it there, and it is on trial: systemctl restart frameward@{name}");
         error!(event = "fleet-version-refused", version = trial.version, "{why}");
-        self.seen.version(Some(trial.before), FleetState::Refused, Some(why));
+        self.seen.refused_on_trial(trial, why);
     }
 
     /// Waits until what stood before has had its time to stand again. A trial that is not judged stays one.
@@ -121,7 +121,7 @@ impl Agent {
         let version = trial.version;
         match self.folder.confirm() {
             Ok(()) => {
-                self.seen.version(Some(version), FleetState::Confirmed, None);
+                self.seen.version(version, FleetState::Confirmed);
                 info!(event = "fleet-version-confirmed", version, "version {version} stays");
             }
             Err(error) => error!(event = "fleet-version-refused", version, "{error}"),
@@ -132,7 +132,7 @@ impl Agent {
         let Trial { version, before, .. } = *trial;
         match self.folder.take_back(trial) {
             Ok(()) => {
-                self.seen.version(Some(before), FleetState::TakenBack, Some(why.to_owned()));
+                self.seen.taken_back(Some(before), version, why.to_owned());
                 error!(
                     event = "fleet-version-taken-back",
                     version, "version {version} is taken back, and version {before} is in use again: {why}"

@@ -13,10 +13,10 @@ use tracing::{info, warn};
 use super::Running;
 use super::link::RunningLink;
 use super::report::requested;
-use report::cell::CellReport;
+use report::cell::{CLEAR_TWIN, CellReport};
 use report::link_verdict::{Facts, beside_express, link_verdict};
 use report::mka::MkaReport;
-use report::recent::{Counted, CountedSc, LastValid, RecentCounters, RecentTraffic};
+use report::recent::{Counted, CountedCover, CountedSc, LastValid, RecentCounters, RecentTraffic};
 use report::site::delivery::{BothEnds, Deliveries};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
 use report::site::{CountedThereReport, SitePeerReport, SiteReport, StandbyReport};
@@ -337,6 +337,11 @@ fn of_link(link: &LinkReport, all_speak: bool) -> Counted {
         clear: secy.counters.value("InPktsNoTag"),
         no_sa: secy.counters.value("InPktsNoSAError"),
         passed: secy.counters.value("InPktsOtherSci"),
+        cover: CountedCover {
+            sent: secy.counters.value("OutPktsCover"),
+            missed: secy.counters.value("OutTicksMissed"),
+            empty: secy.counters.value("InPktsPadding"),
+        },
         unfilled: link.plain.counters.value("RxChecksumsUnfilled"),
         ..Counted::default()
     };
@@ -384,6 +389,8 @@ fn of_cell(cell: &CellReport) -> Counted {
     for (group, _, counters) in cell.groups() {
         discards(counters, |name| group.counter(name), &mut counted);
     }
+    let twins = cell.relations.iter().map(|relation| relation.receive.value(CLEAR_TWIN)).sum();
+    counted.discards.insert(CLEAR_TWIN.to_owned(), twins);
     counted
 }
 
@@ -421,6 +428,7 @@ fn both_ends(peer: &SitePeerReport) -> Option<BothEnds> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fieldbus::ReceiveCounters;
     use report::Level;
     use report::site::delivery::Undelivered;
 
@@ -439,6 +447,35 @@ mod tests {
             |all_speak| of_link(&link, all_speak).scs.into_values().map(|sc| sc.sent).collect::<Vec<_>>();
         assert_eq!(sent(true), [7, 2]);
         assert_eq!(sent(false), [0, 0]);
+    }
+
+    /// While the other gateway alone is in shadow mode, its frames come in clear and as protected twins: the verdict names the cause.
+    #[test]
+    fn frames_in_clear_beside_their_twins_show_shadow_mode_at_the_other_end() {
+        let (mut cell, mut lately) = (report::samples::sample_cell(), RecentCounters::default());
+        let mut after = |second: u64, twins: u64| {
+            let values = ReceiveCounters {
+                in_pkts_ok: 10 * second,
+                in_pkts_clear_refused: twins,
+                in_pkts_clear_twin: twins,
+                ..Default::default()
+            };
+            cell.relations[0].receive = Counters::new(ReceiveCounters::NAMES, values.values());
+            lately.look(Duration::from_secs(second), of_cell(&cell));
+            cell.judged(&lately.traffic(Duration::from_secs(second)))
+        };
+        assert_eq!(after(0, 7).state, "protecting", "before the first look");
+        assert_eq!(after(1, 7).state, "protecting");
+        let verdict = after(2, 12);
+        assert_eq!(
+            (verdict.state.as_str(), verdict.level, verdict.protecting),
+            ("clear frames", Level::Attention, true)
+        );
+        assert!(
+            verdict.text.contains("the other gateway is in shadow mode") && verdict.text.contains(", 5 in"),
+            "{verdict:?}"
+        );
+        assert_eq!(after(13, 12).state, "protecting", "it has ended");
     }
 
     /// Words of a live peer about its own frames, and the SAs under which they are verified.

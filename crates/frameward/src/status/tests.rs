@@ -245,6 +245,27 @@ link press
     assert!(all.contains("OutPktsUntagged") && all.contains("TxFrames"));
 }
 
+/// Each counter that a verdict names, also one of a cell, has its meaning with `--verbose`, once.
+#[test]
+fn counters_in_a_verdict_are_explained() {
+    let mut report = sample("line");
+    let link = &mut report.links[0];
+    link.fieldbus = Some(report::samples::sample_cell());
+    link.verdict.text = "Discarded: InPktsNoTag 5. status --verbose explains each counter.".to_owned();
+    let text = "InPktsClearTwin 3, InPktsNoTag 5, InPktsNo 7.".to_owned();
+    link.concerns = vec![report::Concern { grave: false, text }];
+    let text = |verbose| StatusText { report: &report, detail: Detail::NonZero, verbose }.to_string();
+    let told = |name: &str| {
+        let row = report::table::counter(name).or(report::table::Group::RelationReceive.counter(name));
+        format!("    {name}: {}\n", row.unwrap().meaning)
+    };
+    for name in ["InPktsNoTag", "InPktsClearTwin"] {
+        assert_eq!(text(true).matches(&told(name)).count(), 1, "{}", text(true));
+        assert!(!text(false).contains(&told(name)));
+    }
+    assert!(!text(true).contains("    InPktsBadTag: "), "no verdict names it");
+}
+
 #[test]
 fn key_agreement_as_text() {
     let mut report = agreed("line");

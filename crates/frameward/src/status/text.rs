@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use config::lifetime::Span;
 use config::suite_speed::Advice;
+use report::table::{self, Group};
 use report::{
     Concern, Counters, FleetReport, FleetState, GatewayReport, LinkReport, PortReport, PrivilegeReport,
     ReloadReport, SaReport, UpgradeReport, Verdict,
 };
+use wire::Counter;
 
 /// Counters that are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +32,8 @@ pub struct StatusText<'r> {
     pub report: &'r GatewayReport,
     /// Counters that are shown.
     pub detail: Detail,
-    /// Whether to say what was measured at the start, too: how fast the suites are, and whether it pays to antedate.
+    /// Whether to say what was measured at the start, too: how fast the suites are, and whether it pays to antedate. And the meaning of each
+    /// counter that a verdict names.
     pub verbose: bool,
 }
 
@@ -128,6 +131,12 @@ impl StatusText<'_> {
     fn link(&self, f: &mut fmt::Formatter<'_>, link: &LinkReport) -> fmt::Result {
         writeln!(f, "\nlink {}", link.name)?;
         judged(f, 2, &link.verdict, &link.concerns)?;
+        let of_cell = link
+            .fieldbus
+            .iter()
+            .flat_map(|_| [Group::Cell, Group::Hello, Group::RelationTransmit, Group::RelationReceive]);
+        let table = table::counters().chain(of_cell.flat_map(Group::table));
+        self.explained(f, &link.verdict, &link.concerns, table)?;
         self.port(f, "plain", &link.plain)?;
         self.port(f, "protected", &link.protected)?;
         if let Some(cell) = &link.fieldbus {
@@ -165,6 +174,31 @@ impl StatusText<'_> {
             writeln!(f, "    receive SC {}", link.named(&sc.sci))?;
             self.counters(f, 6, &sc.counters)?;
             sc.sas.iter().try_for_each(|sa| self.sa(f, sa))?;
+        }
+        Ok(())
+    }
+
+    /// With `--verbose`: the meaning of each counter that the verdict and what stands beside it name.
+    fn explained<'c>(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        verdict: &Verdict,
+        concerns: &[Concern],
+        table: impl Iterator<Item = &'c Counter>,
+    ) -> fmt::Result {
+        if !self.verbose {
+            return Ok(());
+        }
+        let texts = concerns.iter().map(|concern| concern.text.as_str()).chain([verdict.text.as_str()]);
+        let is_letter = |c: char| c.is_ascii_alphanumeric();
+        let named: Vec<_> = texts.flat_map(|text| text.split(|c| !is_letter(c))).collect();
+        let mut told = Vec::new();
+        for Counter { name, meaning, .. } in table.filter(|row| named.contains(&row.name)) {
+            // Some names stand in several tables.
+            if !told.contains(name) {
+                told.push(*name);
+                writeln!(f, "    {name}: {meaning}")?;
+            }
         }
         Ok(())
     }

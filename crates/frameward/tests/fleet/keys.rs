@@ -499,6 +499,7 @@ impl Fleet {
             in_use: Some(version),
             outcome: fleet::Outcome::Confirmed,
             why: String::new(),
+            unused: None,
             parts,
         };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();

@@ -39,7 +39,7 @@ impl Kay {
         }
         let participants = self.participants.all();
         let Some(named) = participants.iter().position(|participant| participant.ckn() == ckn) else {
-            if self.foreign.note_ckn(now, ckn) {
+            if self.foreign.note_ckn(now, ckn, mkpdu.basic.sci) {
                 self.station.notify(Reason::OtherCkn { ckn, source });
             }
             return Err(Discard::UnknownCkn);

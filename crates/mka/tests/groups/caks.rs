@@ -109,6 +109,30 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
     }
 }
 
+/// A third box under another CKN does not hide that a member is gone. The member itself under another CKN does.
+#[test]
+fn a_lost_member_is_named_beside_a_stranger_under_another_ckn() {
+    let mut world = group(26, 2, &[1]);
+    world.secure(&[0, 1], seconds(6));
+    world.add(settings(2));
+    world.switch_on(2, vec![cak(3)]);
+    world.run(seconds(4));
+    assert_eq!(world.status(0).fault, None);
+    world.switch_off(1);
+    world.run(seconds(20));
+    let fault = world.status(0).fault.expect("nobody is live");
+    let Fault::Gone { member, ago: Some(ago), other, ckn } = fault else { panic!("{fault}") };
+    assert_eq!((member, other, ckn.octets()), (settings(1).sci, settings(2).sci, &[3][..]));
+    assert!(ago >= seconds(12) && ago <= seconds(17), "{ago:?}");
+    let words = fault.to_string();
+    assert!(words.starts_with(&format!("member {member} is gone for {} s: ", ago.as_secs())), "{words}");
+    assert!(words.contains(&format!("no member, {other}, speaks under another CKN, 03: ")), "{words}");
+    world.switch_off(2);
+    world.switch_on(1, vec![named_cak(&[2], 1)]);
+    world.run(seconds(10));
+    assert_eq!(world.status(0).fault, Some(Fault::OtherCkn));
+}
+
 /// A changed CAK does not inherit the observations of the previous one.
 #[test]
 fn another_cak_has_no_trouble_of_the_one_before() {

@@ -332,7 +332,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             "clear frames",
             Attention,
             true,
-            &["in clear, 3", "another station sends them"],
+            &["in clear, 3", "may be bypassed, or another station sends them"],
         ),
         // Nothing answers meanwhile: that is said first, and it is no alarm either.
         (
@@ -566,8 +566,24 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             "discards",
             Attention,
             true,
-            &["InPktsNoTag 5"],
+            &["InPktsNoTag 5", "frameward status --verbose explains"],
         ),
+        (
+            with(nothing, RecentTraffic { ticks_missed: Some((700, 60_000)), ..lively() }),
+            "cover gaps",
+            Attention,
+            true,
+            &["700 of 60000 ticks", "OutTicksMissed", "CPUs of their own"],
+        ),
+        (
+            (agreeing(), facts(RecentTraffic { is_cover_alone: true, ..never.clone() })),
+            "weak settings",
+            Attention,
+            true,
+            &["sends no cover", "at both ends"],
+        ),
+        // Nobody is there to send any.
+        (with(nothing, RecentTraffic { is_cover_alone: true, ..never.clone() }), "idle", Idle, true, &[]),
     ];
     for ((report, facts), state, level, protecting, words) in rows {
         let (verdict, concerns) = link_verdict(&report, &facts);
@@ -597,5 +613,36 @@ fn what_is_not_answered_is_never_green() {
             let (verdict, _) = link_verdict(&report, &facts(recent));
             assert!(verdict.level > Level::Idle && !verdict.protecting, "{verdict:?}");
         }
+    }
+}
+
+/// A peer has the keys if they are agreed on and it is heard now. Otherwise its gateway may be bypassed.
+#[test]
+fn frames_in_clear_are_a_strangers_only_beside_a_peer_that_has_the_keys() {
+    let clear = |valid| RecentTraffic { clear: Some(3), valid: Some(Duration::from_secs(valid)), ..lively() };
+    let changed = |change: fn(&mut MkaReport)| {
+        let mut link = agreeing();
+        change(link.mka.as_mut().unwrap());
+        link
+    };
+    let (wrong_cak, mut requested) = troubled(State::WrongCak, "compare the cak");
+    requested.recent = clear(10);
+    let unheard = changed(|mka| mka.members[0].heard_ms_ago = 5_000);
+    let rows = [
+        ((agreeing(), facts(clear(10))), true),
+        ((unheard, facts(clear(10))), false),
+        ((changed(|mka| mka.members.clear()), facts(clear(10))), false),
+        ((wrong_cak, requested), false),
+        ((fixed(), facts(clear(4))), false),
+        ((fixed(), facts(clear(59))), false),
+        ((changed(|mka| mka.members.clear()), facts(clear(70))), false),
+    ];
+    for (i, ((report, facts), has_keys)) in rows.into_iter().enumerate() {
+        let (_, concerns) = link_verdict(&report, &facts);
+        let told: Vec<_> = concerns.iter().filter(|concern| concern.text.contains("in clear, 3")).collect();
+        assert_eq!(told.len(), 1, "{i}: {concerns:#?}");
+        let text = &told[0].text;
+        assert_eq!(text.contains("The peer has the keys"), has_keys, "{i}: {text}");
+        assert!(has_keys || text.contains("bypassed") && !text.contains("protect_frames"), "{i}: {text}");
     }
 }

@@ -120,6 +120,32 @@ fn what_passes_to_stations_counts_from_the_last_valid_frame_on() {
     assert_eq!(after(31, 12, 1), None, "long ago");
 }
 
+/// Of 1000 ticks in each second of two minutes: whether their gaps are told, and that the peer sends no cover.
+#[test]
+fn gaps_of_cover_and_cover_at_one_end_alone_are_told_after_a_while() {
+    let after = |seconds: u64, missed: u64, empty: u64| {
+        let mut lately = RecentCounters::default();
+        for second in 0..=seconds {
+            let cover = CountedCover {
+                sent: (1000 - missed) * second,
+                missed: missed * second,
+                empty: empty * second,
+            };
+            lately.look(Duration::from_secs(second), Counted { cover, ..Counted::default() });
+        }
+        let traffic = lately.traffic(Duration::from_secs(seconds));
+        (traffic.ticks_missed, traffic.is_cover_alone)
+    };
+    assert_eq!(after(120, 0, 3), (None, false));
+    assert_eq!(after(120, 10, 1), (None, false), "one in a hundred");
+    assert_eq!(after(120, 11, 1), (Some((671, 61_000)), false), "the last minute's");
+    assert_eq!(after(1, 9, 1), (None, false), "a few are chance");
+    assert_eq!(after(1, 20, 1), (Some((20, 1000)), false));
+    assert_eq!(after(58, 0, 0), (None, false), "perhaps it begins there, too");
+    assert_eq!(after(62, 0, 0), (None, true));
+    assert_eq!(after(62, 1000, 0), (None, false), "no frame leaves: it has no key, or no cover any more");
+}
+
 #[test]
 fn a_few_unfilled_checksums_are_chance_and_many_are_told_for_a_while() {
     let after = |counts: &[u64]| {

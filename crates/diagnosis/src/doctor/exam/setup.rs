@@ -29,7 +29,7 @@ pub enum Peers {
 
 impl Peers {
     /// The MAC keys that a sender may have; none if it is no peer.
-    pub(super) fn keys_of(&self, sender: Sci) -> Option<Cow<'_, [MacKey]>> {
+    pub(in super::super) fn keys_of(&self, sender: Sci) -> Option<Cow<'_, [MacKey]>> {
         match self {
             Self::Known(parties) => {
                 parties.iter().find(|peer| peer.sci == sender).map(|peer| Cow::Borrowed(&*peer.keys))

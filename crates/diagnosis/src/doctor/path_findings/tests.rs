@@ -80,7 +80,13 @@ fn told_of(config: Config, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
     let findings = findings(
         &config.links[0],
         MTUS,
-        &Seen { outcome, own: Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1), lost_here: 0, unfilled: 0 },
+        &Seen {
+            outcome,
+            own: Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1),
+            lost_here: 0,
+            unfilled: 0,
+            misplaced: None,
+        },
     );
     assert!(!findings.is_empty());
     findings.into_iter().filter(|finding| finding.level > Level::Ok).collect()
@@ -294,4 +300,27 @@ fn with_mka_eapol_has_to_cross_and_all_else_is_agreed_on() {
 
 fn misfit() -> Rejections {
     Rejections { misfits: 3, misfit: Some("02:00:00:00:00:02/1".parse().unwrap()), ..Rejections::default() }
+}
+
+/// A peer's frame at the plain port explains why nobody answers: that is asked, and not that the other doctor be started.
+#[test]
+fn exchanged_ports_are_asked_for() {
+    let config = config("");
+    let outcome = Outcome { end: End::Unanswered, peer: None, ..good(&config) };
+    let own = Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1);
+    let seen = |misplaced| Seen { outcome: outcome.clone(), own, lost_here: 0, unfilled: 0, misplaced };
+    let told = |misplaced| findings(&config.links[0], MTUS, &seen(misplaced));
+    let peer = MacAddr([2, 0, 0, 0, 0, 2]);
+    for (frame, words) in [
+        (Misplaced::Doctor(Sci::new(peer, 1)), "the doctor of the box with SCI 02:00:00:00:00:02/1 is heard"),
+        (Misplaced::Mkpdu(peer), "MKPDUs of this link come from 02:00:00:00:00:02"),
+    ] {
+        let [finding] = &told(Some(frame))[..] else { panic!() };
+        assert_eq!(finding.level, Level::Problem);
+        assert!(
+            finding.text.contains(words) && finding.text.contains("are the ports exchanged?"),
+            "{finding}"
+        );
+    }
+    assert!(told(None).iter().all(|finding| !finding.text.contains("exchanged")));
 }

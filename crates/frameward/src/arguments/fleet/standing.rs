@@ -294,9 +294,62 @@ fn said(standing: &Standing) -> String {
     };
     let why = &heartbeat.why;
     match heartbeat.outcome {
+        Outcome::TakenBack | Outcome::Refused if !standing.has_judged() => {
+            let what = if heartbeat.outcome == Outcome::TakenBack { "taken back" } else { "refused" };
+            let before = heartbeat.unused.unwrap_or_default();
+            format!("{in_use}; {published}, not confirmed; version {before} was {what}: {why}")
+        }
         Outcome::Confirmed if standing.is_confirmed() => format!("{in_use}, confirmed"),
         Outcome::Confirmed | Outcome::Waits => format!("{in_use}; {published}, not confirmed"),
         Outcome::TakenBack => format!("{in_use}; {published}; TAKEN BACK: {why}"),
         Outcome::Refused => format!("{in_use}; {published}; REFUSED: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line about a gateway whose version 7 is in use, while `published` is in the directory.
+    fn said_of(published: u64, outcome: Outcome, unused: Option<u64>) -> String {
+        let (in_use, why) = (Some(7), "link press does not stand any more".to_owned());
+        let heartbeat = Heartbeat {
+            fleet: PublicKey([1; 32]),
+            gateway: GatewayName::new("press").unwrap(),
+            member: PublicKey([2; 32]),
+            counter: 1,
+            time: 0,
+            in_use,
+            outcome,
+            why,
+            unused,
+            parts: None,
+        };
+        said(&Standing {
+            published: Some(published),
+            heartbeat: Some(heartbeat),
+            refusal: None,
+            hidden: None,
+            is_withheld: false,
+            newer: None,
+        })
+    }
+
+    #[test]
+    fn what_became_of_one_version_says_nothing_of_a_newer_one() {
+        const WHY: &str = "link press does not stand any more";
+        for (outcome, loud, quiet) in
+            [(Outcome::TakenBack, "TAKEN BACK", "taken back"), (Outcome::Refused, "REFUSED", "refused")]
+        {
+            let judged = format!("version 7 in use; version 8 is published; {loud}: {WHY}");
+            assert_eq!(said_of(8, outcome, Some(8)), judged);
+            assert_eq!(said_of(8, outcome, None), judged, "of an earlier release");
+            assert_eq!(
+                said_of(9, outcome, Some(8)),
+                format!(
+                    "version 7 in use; version 9 is published, not confirmed; version 8 was {quiet}: {WHY}"
+                )
+            );
+        }
     }
 }

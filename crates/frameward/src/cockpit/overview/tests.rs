@@ -20,6 +20,7 @@ fn standing(parts: &[Part]) -> Standing {
         in_use: Some(7),
         outcome: Outcome::Confirmed,
         why: String::new(),
+        unused: None,
         parts: Some(Parts::new(parts.to_vec())),
     };
     Standing {
@@ -111,6 +112,37 @@ fn the_verdict_on_a_gateway_is_the_worst_with_its_cause_and_cure() {
             Verdict::Attention,
             "taken back: link line does not stand",
             "apply again",
+        ),
+        // What became of an earlier version is not the published one's fault.
+        (
+            "the one before was taken back",
+            Some(changed(Standing { published: Some(9), ..well() }, |_, beat| {
+                (beat.outcome, beat.unused) = (Outcome::TakenBack, Some(8));
+            })),
+            State::Waiting,
+            Verdict::Idle,
+            "version 9 is published; it has not confirmed it yet",
+            "wait until its trial",
+        ),
+        (
+            "this one was taken back",
+            Some(changed(Standing { published: Some(9), ..well() }, |_, beat| {
+                (beat.outcome, beat.unused) = (Outcome::TakenBack, Some(9));
+            })),
+            State::TakenBack,
+            Verdict::Attention,
+            "version 9 is published; taken back: ",
+            "apply again",
+        ),
+        (
+            "the one before was refused",
+            Some(changed(Standing { published: Some(9), ..well() }, |_, beat| {
+                (beat.outcome, beat.unused) = (Outcome::Refused, Some(8));
+            })),
+            State::Waiting,
+            Verdict::Idle,
+            "it has not confirmed it yet",
+            "wait until its trial",
         ),
         (
             "refused",

@@ -108,7 +108,7 @@ const fn state(trouble: Fault) -> State {
         Fault::OtherCkn => State::WrongCkn,
         Fault::OneWay => State::OneWay,
         Fault::Strangers => State::Stranger,
-        Fault::Alone => State::PeerAbsent,
+        Fault::Alone | Fault::Gone { .. } => State::PeerAbsent,
         Fault::SciInUse => State::SciInUse,
         Fault::TooManyPeers | Fault::LeftOut | Fault::Partial(_) => State::PartialMesh,
         Fault::NoCak

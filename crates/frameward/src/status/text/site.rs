@@ -7,6 +7,7 @@ use report::site::{
     EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport, StationReport,
     UdpReport, UplinkReport,
 };
+use report::table::Group;
 
 /// Stations and flows that are shown; all of them with [`Detail::All`].
 const SHOWN: usize = 20;
@@ -15,6 +16,8 @@ impl StatusText<'_> {
     pub(super) fn site(&self, f: &mut fmt::Formatter<'_>, site: &SiteReport) -> fmt::Result {
         writeln!(f, "\nsite {}", site.name)?;
         super::judged(f, 2, &site.verdict, &site.concerns)?;
+        let table = Group::ALL.into_iter().flat_map(Group::table);
+        self.explained(f, &site.verdict, &site.concerns, table)?;
         if let Some(key) = &site.public_key {
             writeln!(f, "  public key {key}")?;
         }
