@@ -84,8 +84,7 @@ impl ParticipantFaults {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ForeignMkpdus {
     other_ckn: (Option<Ckn>, FaultTimer),
-    /// The SCI in the MKPDU with that CKN, as it says. A program that goes on hears it again within seconds.
-    #[serde(skip)]
+    /// The SCI in the MKPDU with that CKN, as it says.
     other_sci: Option<Sci>,
     other_agility: FaultTimer,
 }

@@ -27,7 +27,7 @@ use crate::settings::{CakEntry, Settings};
 use crate::station::{PassedStation, Station};
 
 /// Form of [`PassedKay`]. Another form of what is in it is another number here: the test `the_form_is_that_of_its_number` knows both.
-pub const PASSED_KAY_FORM: u32 = 1;
+pub const PASSED_KAY_FORM: u32 = 2;
 
 /// State of a KaY for the next program.
 #[derive(Debug, Serialize, Deserialize)]

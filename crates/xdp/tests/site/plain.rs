@@ -334,7 +334,7 @@ fn a_station_that_is_heard_stays() {
 fn no_packet_overtakes_one_at_the_workers_socket() {
     let mut world = World::known(false);
     let turns = world.kernel.turns().unwrap();
-    let [begun, _, at_data_port, at_plain_port, _] = turns.words() else { panic!("{turns:?}") };
+    let [begun, _, at_data_port, at_plain_port, ..] = turns.words() else { panic!("{turns:?}") };
     let set = |turn: u64, data: u64, plain: u64| {
         begun.store(turn, Ordering::SeqCst);
         at_data_port.store(data, Ordering::SeqCst);
