@@ -13,7 +13,7 @@ use dataplane::site::Site;
 use dataplane::worker::{Polling, WorkerEvent, WorkerHandle};
 use netdev::scheduling::Scheduling;
 
-use crate::jobs::{Decision, LinkJob, Nothing, SiteJob, of_kind};
+use crate::jobs::{Decision, LinkJob, Present, SiteJob, of_kind};
 use crate::{WorkerUnresponsive, cpus};
 
 /// Limit on a worker's time for a job: some hundred turns.
@@ -124,8 +124,7 @@ impl Workers {
     /// # Errors
     /// [`WorkerUnresponsive`], if one does not answer.
     pub(crate) fn ask_all(&mut self) -> Result<(), WorkerUnresponsive> {
-        let nothing = || Box::new(Nothing);
-        let done = self.run_all((0..self.count()).map(|worker| (worker, nothing())));
+        let done = self.run_all((0..self.count()).map(|worker| (worker, Box::new(Present(worker)))));
         if done.iter().all(Option::is_some) { Ok(()) } else { Err(WorkerUnresponsive) }
     }
 
@@ -346,6 +345,16 @@ mod tests {
         assert_eq!([slot(first), slot(second), slot(fourth)], [1, 2, 5]);
         assert_eq!(of_kind::<SwapDatapath>(third).ok().unwrap().slot, 4);
         assert_eq!(workers.stop().count(), 1);
+    }
+
+    #[test]
+    fn workers_that_live_answer_together() {
+        let mut workers = Workers::new(Polling::Interrupt, Scheduling::Ordinary);
+        workers.keep_to_cpus(vec![0, 0, 0]);
+        workers.start(3).unwrap();
+        assert_eq!((workers.count(), workers.ask_all()), (3, Ok(())));
+        assert!((0..3).all(|worker| workers.has_answered(worker)));
+        assert_eq!(workers.stop().count(), 3);
     }
 
     /// Behind a change of SAs a need is the new one's.

@@ -11,7 +11,7 @@ use super::super::reload::while_they_talk;
 use super::keys::Plant;
 
 /// Time for an agent to come back, and for both steps of a rotation.
-const COMES_BACK: &str = "300";
+const COMES_BACK: Duration = Duration::from_secs(300);
 
 impl Plant {
     /// Key identifier of the SAK that protects what a gateway sends.
@@ -58,11 +58,12 @@ fn a_rotation_that_comes_due_while_etcd_is_away_waits_for_it_and_no_frame_is_los
     plant.under(&names, &old, 2);
     let mut agents = names.map(|name| plant.follow(name));
     plant.operator_sees(0, "c: version ");
-    let timer = |wait| {
-        let (inventory, to) = (plant.path("inventory"), plant.path("rendering"));
-        plant.signs(&["rotate", "--due", &inventory, "--to", &to, "--wait", wait])
+    let timer = |wait: Duration| {
+        let (inventory, to, seconds) =
+            (plant.path("inventory"), plant.path("rendering"), wait.as_secs().to_string());
+        plant.signs_within(wait + DEADLINE, &["rotate", "--due", &inventory, "--to", &to, "--wait", &seconds])
     };
-    assert_eq!(timer("0").stdout, "no CAK is due\n");
+    assert_eq!(timer(Duration::ZERO).stdout, "no CAK is due\n");
 
     etcd.kill();
     agents.iter_mut().for_each(|agent| drop(agent.wait_for_line("the gateway runs on", DEADLINE).unwrap()));
@@ -70,7 +71,7 @@ fn a_rotation_that_comes_due_while_etcd_is_away_waits_for_it_and_no_frame_is_los
     let sent = while_they_talk(&plant.group.topology, || {
         // Twice, as a timer does it.
         for _ in 0..2 {
-            let late = timer("0");
+            let late = timer(Duration::ZERO);
             assert!(!late.status.success(), "{}{}", late.stdout, late.stderr);
             assert!(late.stderr.contains("is etcd running there?"), "{}{}", late.stdout, late.stderr);
         }
@@ -90,7 +91,7 @@ fn a_rotation_that_comes_due_while_etcd_is_away_waits_for_it_and_no_frame_is_los
         assert_ne!(new, old);
         plant.under(&names, &new, 2);
         names.iter().for_each(|name| plant.until(name, "one CAK is left", |mka| mka.caks.len() == 1));
-        assert_eq!(timer("0").stdout, "no CAK is due\n");
+        assert_eq!(timer(Duration::ZERO).stdout, "no CAK is due\n");
         assert_eq!(plant.ckn(), new, "it was rolled once");
     });
     println!("sent through the rotation that was late: {sent:?}, lost 0");

@@ -140,9 +140,13 @@ impl Plant {
 
     /// The same, whatever comes of it.
     pub(super) fn signs(&self, arguments: &[&str]) -> Output {
+        self.signs_within(DEADLINE, arguments)
+    }
+
+    pub(super) fn signs_within(&self, deadline: Duration, arguments: &[&str]) -> Output {
         let (key, identities) = (self.path("operator.key"), self.path("identities"));
         let signing = ["--signing-key", &key, "--identities", &identities, "--directory", &self.directory];
-        self.group.command(&[&["fleet"], arguments, &signing].concat())
+        self.group.command_within(deadline, &[&["fleet"], arguments, &signing].concat())
     }
 
     /// A step of `fleet rotate` or `fleet revoke`.

@@ -89,9 +89,13 @@ impl Group {
 
     /// `frameward` with arguments that begin with a command.
     pub(crate) fn command(&self, arguments: &[&str]) -> lab::program::Output {
+        self.command_within(DEADLINE, arguments)
+    }
+
+    pub(crate) fn command_within(&self, deadline: Duration, arguments: &[&str]) -> lab::program::Output {
         let variable = format!("FRAMEWARD_RUNTIME_DIR={}", self.scratch.path().join("run").display());
         let command = [&["env", &variable, program().to_str().unwrap()], arguments].concat();
-        Program::spawn(&command).unwrap().wait(DEADLINE).unwrap()
+        Program::spawn(&command).unwrap().wait(deadline).unwrap()
     }
 
     pub(crate) fn ping(&self) {

@@ -179,7 +179,13 @@ impl Running {
     ) -> Result<(), RunError> {
         let lans = sites.iter().map(|site| self.check_lan(site)).collect::<Result<Vec<_>, _>>()?;
         let links = links.into_iter().map(|link| self.open_link(link, passed.as_deref_mut()));
-        let links = links.collect::<Result<Vec<_>, _>>()?;
+        let links: Vec<(RunningLink, Option<ReadyLink>)> = links.collect::<Result<_, _>>()?;
+        let order: Vec<String> = links.iter().map(|(running, _)| running.config.name.clone()).collect();
+        // Frames of links that go on wait for nothing that begins anew.
+        let goes_on = passed.is_some();
+        let (first, links): (Vec<_>, Vec<_>) =
+            links.into_iter().partition(|(running, _)| goes_on && !running.config.in_site);
+        self.begin_links(first, passed.as_deref_mut())?;
         for (site, lan) in sites.into_iter().zip(lans) {
             let site = self.open_site(site, lan, passed.as_deref());
             let (name, fallen) = (site.config.name.clone(), site.fallen().map(str::to_owned));
@@ -193,6 +199,17 @@ impl Running {
             }
             self.sites.push(site);
         }
+        self.begin_links(links, passed)?;
+        self.links.sort_by_key(|running| order.iter().position(|name| *name == running.config.name));
+        Ok(())
+    }
+
+    /// Begins links, all of them before any of them forwards a frame.
+    fn begin_links(
+        &mut self,
+        links: Vec<(RunningLink, Option<ReadyLink>)>,
+        mut passed: Option<&mut Passed>,
+    ) -> Result<(), RunError> {
         let mut begun = Vec::new();
         for (mut running, mut ready) in links {
             // Its LAN may have come after it was looked for, for the site.
